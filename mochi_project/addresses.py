@@ -62,6 +62,14 @@ def is_public(address: str) -> bool:
     return ip.scope_id is None and not any(ip in network for network in _STANDS_FOR_OTHERS)
 
 
+def is_this_machine(address: str, port: int) -> bool:  # noqa: ARG001 - a policy
+    """Return whether an IP address is this machine's own."""
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
 def all_allowed(policy: AddressPolicy, addresses: Sequence[str], port: int) -> bool:
     """Return whether there is at least one address and all are allowed."""
     return bool(addresses) and all(policy(each, port) for each in addresses)

@@ -1,20 +1,43 @@
 """Serves the ``/tools`` and ``/mcp`` routes: parse, call, encode."""
 
+from http import HTTPStatus
 from typing import Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+from ninja import Status
 
 from mochi_project.app import service
 from mochi_project.routing import Router, needs
 from sessions_app.http.error_schemas import ENVELOPE
 from tools_app.catalogue import ToolCatalogue
+from tools_app.errors import ToolError
 from tools_app.execution_log import ExecutionLog, statistics
 from tools_app.folder import FolderTools
+from tools_app.mcp.logins import LoginFailed, McpLogins, come_back_of
 from tools_app.mcp.toolset import McpTools
 from tools_app.payloads import listing_payload, tool_payload
-from tools_app.schemas import McpServerOut, McpServersOut, ToolExecutionsOut, ToolListOut, ToolOut
+from tools_app.schemas import (
+    LoginBegunOut,
+    McpServerOut,
+    McpServersOut,
+    ToolExecutionsOut,
+    ToolListOut,
+    ToolOut,
+)
 
 router = Router(scope="read", tags=["tools"])
+
+_PAGE = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{}</title></head>'
+    "<body><h1>{}</h1><p>{}</p></body></html>\n"
+)
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",  # the address holds the code
+    "X-Content-Type-Options": "nosniff",
+}
 
 
 @router.get(
@@ -109,3 +132,54 @@ async def list_servers(request: HttpRequest) -> dict[str, Any]:
 async def restart_server(request: HttpRequest, name: str) -> Any:
     """Restart one MCP server."""
     return await service(McpTools).restart(name)
+
+
+@router.post(
+    "/mcp/servers/{name}/login",
+    response={200: LoginBegunOut, (404, 409, 502): ENVELOPE},
+    summary="Begin a login to an MCP server",
+    description=(
+        "Returns the address that a person opens to log in, for ten minutes the same. 409 "
+        "`LOGIN_NOT_OFFERED` for a server without logins, 502 `SERVICE_UNAVAILABLE` when its "
+        "authorization server can't be used."
+    ),
+    operation_id="begin_mcp_login",
+)
+@needs(scope="admin")
+async def begin_login(request: HttpRequest, name: str) -> dict[str, Any]:
+    """Begin a login."""
+    port = request.META["SERVER_PORT"]  # where it listens; of a Unix socket none is known
+    pending = await service(McpLogins).begin(name, port=int(port) if port.isdecimal() else None)
+    return {"authorization_url": pending.url, "expires_at": pending.expires}
+
+
+@router.delete(
+    "/mcp/servers/{name}/login",
+    response={204: None, (404, 409, 502): ENVELOPE},
+    summary="Log out of an MCP server",
+    description="Forgets the tokens, and has the authorization server revoke them if it can.",
+    operation_id="end_mcp_login",
+)
+@needs(scope="admin")
+async def end_login(request: HttpRequest, name: str) -> Status[None]:
+    """Forget a login."""
+    await service(McpLogins).forget(name)
+    return Status(204, None)
+
+
+@router.get("/mcp/callback", include_in_schema=False)
+@needs(token=False)
+async def finish_login(request: HttpRequest) -> HttpResponse:
+    """Finish the login of a person whose browser an authorization server sends here.
+
+    The secret ``state`` of the address proves that the login was begun here.
+    """
+    title, status = "Logged in", HTTPStatus.OK
+    try:
+        name = await service(McpLogins).finish(come_back_of(request.get_full_path()))
+        words = f"{name} can be used now. You can close this page."
+    except LoginFailed as error:
+        title, words, status = "Not logged in", error.message, HTTPStatus(error.status)
+    except ToolError as error:  # its entry in mcp.json has changed meanwhile
+        title, words, status = "Not logged in", str(error), HTTPStatus.BAD_REQUEST
+    return HttpResponse(format_html(_PAGE, title, title, words), status=status, headers=_HEADERS)

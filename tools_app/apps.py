@@ -8,4 +8,9 @@ class ToolsApp(MochiApp):
 
     name = "tools_app"
     routers = ("tools_app.api:router",)
-    statuses = {"TOOL_NOT_FOUND": 404, "TOOL_EXECUTION_DENIED": 403, "TOOL_EXECUTION_FAILED": 500}
+    statuses = {
+        "TOOL_NOT_FOUND": 404,
+        "TOOL_EXECUTION_DENIED": 403,
+        "TOOL_EXECUTION_FAILED": 500,
+        "LOGIN_NOT_OFFERED": 409,
+    }

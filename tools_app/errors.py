@@ -8,6 +8,7 @@ The tree::
         * ArgumentsInvalid        VALIDATION_ERROR
         * ToolServerNotFound      NOT_FOUND
         * ToolServerUnavailable   SERVICE_UNAVAILABLE (retryable)
+        * LoginNotOffered         LOGIN_NOT_OFFERED
 
 Failures of a running tool are results, not exceptions, with one of the codes below.
 """
@@ -67,3 +68,12 @@ class ToolServerUnavailable(ToolError):
     def __init__(self, server: str, reason: str, *, retryable: bool = True) -> None:
         super().__init__(f"The MCP server {server!r} can't be used: {reason}", server=server)
         self.retryable = retryable
+
+
+class LoginNotOffered(ToolError):
+    """Nobody can log in to an MCP server, or not again."""
+
+    code = "LOGIN_NOT_OFFERED"
+
+    def __init__(self, server: str, reason: str) -> None:
+        super().__init__(f"Nobody can log in to the MCP server {server!r}: {reason}", server=server)

@@ -44,6 +44,7 @@ _SERVER: JsonDict = {
     "transport": "stdio",
     "state": "ready",
     "error": None,
+    "login": None,
     "tools": ["time__convert_time", "time__get_current_time"],
     "invalid": [],
 }
@@ -164,6 +165,29 @@ class ToolExecutionsOut(Schema):
     statistics: dict[str, ToolStatisticsOut]
 
 
+class McpLoginOut(Schema):
+    """The login to an MCP server over HTTP, without secrets."""
+
+    needed: bool = Field(description="Whether somebody has to log in, or again for more rights")
+    url: str | None = Field(description="The address of a login that was begun")
+    expires_at: str | None = Field(description="Until when that can be finished")
+    scopes: list[str] = Field(description="The rights that the next login asks for, if known")
+
+
+class LoginBegunOut(Schema):
+    """A login that a person can finish in a browser."""
+
+    model_config = _example(
+        {
+            "authorization_url": "https://login.example/authorize?response_type=code&state=...",
+            "expires_at": "2026-01-15T10:40:00+00:00",
+        }
+    )
+
+    authorization_url: str = Field(description="The address that the person opens")
+    expires_at: str = Field(description="When it is too late")
+
+
 class McpServerOut(Schema):
     """An MCP server that ``mcp.json`` names."""
 
@@ -174,10 +198,13 @@ class McpServerOut(Schema):
     state: str = Field(
         description=(
             "`stopped` (nobody needed it yet), `starting`, `ready`, `backing_off` (it failed and "
-            "is tried again after a while), `failed` or `disabled`"
+            "is tried again after a while), `failed`, `needs_login` or `disabled`"
         )
     )
     error: str | None = Field(description="Why it can't be used, or could not the last time")
+    login: McpLoginOut | None = Field(
+        None, description="Its login; null if it asked for none so far"
+    )
     tools: list[str] = Field(description="Its tools, by the names that models call them by")
     invalid: list[InvalidToolOut] = Field(description="What it lists and can't be offered")
 

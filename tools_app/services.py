@@ -5,12 +5,15 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
+from mochi_project.addresses import is_public_web, is_this_machine
 from mochi_project.app import Factory, ServiceMissing, Services
 from mochi_project.configuration.app_settings import AppSettings
+from mochi_project.configuration.config import ServerSettings
 from mochi_project.trust.contents import MCP, TOOLS
 from mochi_project.trust.gate import TrustGate
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.deadline import Deadline
+from sessions_app.ids_and_clock import SharedClock
 from sessions_app.service import SessionManager
 from sessions_app.settings import SessionsSettings
 from sessions_app.store.records import RecordStores
@@ -21,6 +24,9 @@ from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import ForkServerClient, KeyNames
 from tools_app.hosts.pool import HostPool
 from tools_app.limits import MEBIBYTE, HostLimits, ToolFolder
+from tools_app.mcp.login import LoginNotice, LoginPolicy
+from tools_app.mcp.login_records import LoginRecords
+from tools_app.mcp.logins import McpLogins
 from tools_app.mcp.remote import ToolCallHeaders
 from tools_app.mcp.toolset import McpTools
 from tools_app.recall.search import ConversationSearch
@@ -74,11 +80,28 @@ def _tools(services: Services) -> ToolServices:
         timeout_seconds=settings.tool_timeout_seconds,
         gate=TrustGate(settings.trust, MCP),
         call_headers=services.get(ToolCallHeaders).make,
+        logins=services.get(LoginPolicy),
     )
     executions = ExecutionLog(services.get(CallLog))
     tools = ToolServices(folder=folder, mcp=mcp, executions=executions, fork_server=fork_server)
     services.on_close(tools.aclose)
     return tools
+
+
+def _login_policy(services: Services) -> LoginPolicy:
+    settings, directory = services.get(ServerSettings), services.get(AppSettings).resolved_state_dir
+    records = services.get(RecordStores).open(directory / "mcp_tokens", "mcp_tokens")
+    return LoginPolicy(
+        records=LoginRecords(records, services.get(SharedClock)),
+        addresses=is_this_machine if settings.test_mode else is_public_web,
+        notice=services.get(LoginNotice).note,
+    )
+
+
+def _logins(services: Services) -> McpLogins:
+    settings = services.get(ServerSettings)
+    records = services.get(LoginPolicy).records
+    return McpLogins(services.get(McpTools), records, settings.public_url, settings.port)
 
 
 def build_generations(services: Services, name: str) -> Generations:
@@ -124,6 +147,9 @@ FACTORIES: Mapping[type | str, Factory] = {
     ToolCallHeaders: lambda _: ToolCallHeaders(),
     ToolServices: _tools,
     FolderTools: lambda services: services.get(ToolServices).folder,
+    LoginNotice: lambda _: LoginNotice(),
+    LoginPolicy: _login_policy,
+    McpLogins: _logins,
     McpTools: lambda services: services.get(ToolServices).mcp,
     ExecutionLog: lambda services: services.get(ToolServices).executions,
 }

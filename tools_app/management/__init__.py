@@ -1,3 +1,6 @@
 """Defines the management commands of the app."""
 
-COMMANDS = {"mcp": "list and check MCP servers", "tools": "list, show, call and check tools"}
+COMMANDS = {
+    "mcp": "list, check and log in to MCP servers",
+    "tools": "list, show, call and check tools",
+}

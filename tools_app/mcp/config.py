@@ -4,7 +4,8 @@ The format that most MCP clients share::
 
     {"mcpServers": {
         "time": {"command": "uvx", "args": ["mcp-server-time"], "env": {"KEY": "${KEY}"}},
-        "docs": {"url": "https://docs.example/mcp", "headers": {"Authorization": "Bearer ${T}"}}
+        "docs": {"url": "https://docs.example/mcp", "headers": {"Authorization": "Bearer ${T}"}},
+        "shop": {"url": "https://shop.example/mcp", "oauth": {"scope": "read"}}
     }}
 
 Unknown keys are ignored. A broken entry disables that server; a broken file leaves what was read
@@ -23,6 +24,7 @@ import msgspec
 
 from sessions_app.decoding import decode_as
 from sessions_app.store.atomic import UnreadableFileError, read_regular
+from tools_app.mcp.oauth_spec import OAuthSpec
 
 MAX_FILE_BYTES = 1 << 20
 NAME_PATTERN = r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62}[A-Za-z0-9-])?"
@@ -78,6 +80,7 @@ class HttpSpec(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         url: Its address, http or https.
         headers: Headers of each request, with ``${VAR}`` expanded.
+        oauth: How to log in; None with an ``Authorization`` header, which is sent instead.
         disabled: Whether it must not be used.
         trusted: Whether its annotations of tools (read-only, destructive) are believed.
         instructions: Whether models are told what it says of its tools.
@@ -85,6 +88,7 @@ class HttpSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     url: str
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
+    oauth: OAuthSpec | None = None
     disabled: bool = False
     trusted: bool = False
     instructions: bool = True
@@ -96,7 +100,9 @@ class HttpSpec(msgspec.Struct, frozen=True, kw_only=True):
         parts = urlsplit(self.url)
         tokens = [word for value in self.headers.values() for word in value.split()]
         user = parts.netloc.rpartition("@")[0]
-        return _secrets([*self.headers.values(), *tokens, parts.query, user, *user.split(":")])
+        secret = (self.oauth and self.oauth.client_secret) or ""
+        values = [*self.headers.values(), *tokens, parts.query, user, *user.split(":"), secret]
+        return _secrets(values)
 
     def __repr__(self) -> str:
         """Return a text without secrets, which URL and headers may hold."""
@@ -131,6 +137,7 @@ class _Entry(msgspec.Struct):
     cwd: str | None = None
     url: str | None = None
     headers: dict[str, str] = {}
+    oauth: OAuthSpec | None = None
     type: str | None = None
     disabled: bool = False
     trusted: bool = False
@@ -285,10 +292,24 @@ def _checked(entry: _Entry, directory: Path, environment: Mapping[str, str]) -> 
     return HttpSpec(
         url=url,
         headers=headers,
+        oauth=_login(entry, headers, environment),
         disabled=entry.disabled,
         trusted=entry.trusted,
         instructions=entry.instructions,
     )
+
+
+def _login(
+    entry: _Entry, headers: Mapping[str, str], environment: Mapping[str, str]
+) -> OAuthSpec | None:
+    """Return how to log in; None if a header says who asks."""
+    if any(name.lower() == "authorization" for name in headers):
+        return None
+    oauth = entry.oauth or OAuthSpec()
+    if (fault := oauth.fault()) is not None:
+        raise _EntryError(fault)
+    texts = {name: value for name, value in msgspec.structs.asdict(oauth).items() if value}
+    return msgspec.structs.replace(oauth, **_expanded(texts, environment))
 
 
 def _text(value: str | float) -> str:

@@ -38,8 +38,9 @@ from tools_app.mcp.elicitation import (
     result_of_answer,
 )
 from tools_app.mcp.exchange import Replies, Requests, Streams
-from tools_app.mcp.http import http_client
+from tools_app.mcp.http import LOGIN_NEEDED, http_client
 from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_MESSAGE_BYTES, MAX_TOOLS
+from tools_app.mcp.login import ServerLogin
 from tools_app.mcp.remote import (
     CallHeaders,
     RemoteError,
@@ -68,6 +69,7 @@ async def connect(
     on_end: Callable[[str], None],
     on_change: Callable[[], None],
     call_headers: CallHeaders | None = None,
+    login: ServerLogin | None = None,
 ) -> AsyncIterator["SdkConnection"]:
     """Start or reach the server, and negotiate the protocol version.
 
@@ -80,6 +82,7 @@ async def connect(
             end; other failures are raised in the task that entered this.)
         on_change: Called when the server's tools may have changed.
         call_headers: Returns further headers of a request over HTTP; None for none.
+        login: Has the token to send over HTTP; None for a server without logins.
 
     Raises:
         RemoteError: Its program can't be found.
@@ -92,7 +95,7 @@ async def connect(
 
     calls = OpenCalls()
     client = Client(
-        _transport(spec, stderr, on_end, call_headers, calls),
+        _transport(spec, stderr, on_end, call_headers, calls, login=login),
         message_handler=on_message,
         elicitation_callback=calls.answer,
         client_info=types.Implementation(name="mochi-server", version=VERSION),
@@ -213,11 +216,13 @@ async def _transport(
     on_end: Callable[[str], None],
     call_headers: CallHeaders | None,
     calls: OpenCalls,
+    *,
+    login: ServerLogin | None,
 ) -> AsyncIterator[Streams]:
     async with AsyncExitStack() as stack:
         if isinstance(spec, HttpSpec):
             # In a thread: it reads the trusted certificates.
-            client = await asyncio.to_thread(http_client, spec, call_headers)
+            client = await asyncio.to_thread(http_client, spec, call_headers, login)
             await stack.enter_async_context(client)
             opening = streamable_http_client(
                 spec.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES
@@ -311,7 +316,11 @@ def _remote_error(error: MCPError, *more: str) -> RemoteError:
             return RemoteError(message, needs=needed_by_error(error.data))
         except RemoteError:
             return RemoteError(message)
-    return RemoteError(message, lost=error.code == types.CONNECTION_CLOSED)
+    return RemoteError(
+        message,
+        lost=error.code == types.CONNECTION_CLOSED,
+        unavailable=error.code == LOGIN_NEEDED,
+    )
 
 
 def _responses(given: InputGiven | None) -> dict[str, Any]:

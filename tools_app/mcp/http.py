@@ -26,24 +26,33 @@ from mcp_types import (
 
 from tools_app.mcp.config import HttpSpec
 from tools_app.mcp.elicitation import CALL
-from tools_app.mcp.http_errors import refusal, words_of_body
+from tools_app.mcp.http_errors import lacks_scope, login_sentence, refusal, words_of_body
 from tools_app.mcp.limits import MAX_MESSAGE_BYTES
+from tools_app.mcp.login import ServerLogin
 from tools_app.mcp.messages import in_thread_if_large, read_messages
+from tools_app.mcp.oauth_spec import origin_of
 from tools_app.mcp.redaction import redacted
 from tools_app.mcp.remote import CallHeaders, mapping
 
 _CONNECT_SECONDS = 10.0
 _GOODBYE_SECONDS = 1.0
+LOGIN_NEEDED = -32040
+"""Our code of an error that a person can help with: JSON-RPC leaves such codes to servers."""
+_ANSWERED = "mochi_answered"
+"""The name of the extension of a response with the status that it came with."""
 _PLAIN_STATUSES = frozenset({codes.BAD_REQUEST, codes.NOT_FOUND})
 """Statuses that say nothing beyond the JSON-RPC error that comes with them."""
 
 
-def http_client(spec: HttpSpec, call_headers: CallHeaders | None = None) -> httpx2.AsyncClient:
+def http_client(
+    spec: HttpSpec, call_headers: CallHeaders | None = None, login: ServerLogin | None = None
+) -> httpx2.AsyncClient:
     """Return a client that follows no redirects and reads no endless bodies. Blocks.
 
     Args:
         spec: The server.
         call_headers: Returns further headers of a request, in the context of its caller.
+        login: Has the token to send; None for a server without logins.
     """
 
     async def prepare(request: httpx2.Request) -> None:
@@ -58,12 +67,63 @@ def http_client(spec: HttpSpec, call_headers: CallHeaders | None = None) -> http
         timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None),
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
         max_redirects=0,
-        event_hooks={"request": [prepare], "response": [partial(_rewrite, spec.secrets)]},
+        auth=None if login is None else _TokenAuth(login),
+        event_hooks={"request": [prepare], "response": [partial(_rewrite, spec.secrets, login)]},
     )
 
 
-async def _rewrite(secrets: frozenset[str], response: httpx2.Response) -> None:
+class _TokenAuth(httpx2.Auth):
+    """Sends the token of a login, to its origin alone, and notes what becomes of it.
+
+    The SDK's own sends one request at a time, and waits for people (docs/decisions/0189).
+    """
+
+    def __init__(self, login: ServerLogin) -> None:
+        self._login = login
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send a request, once more with a new token if the first one was refused."""
+        if origin_of(str(request.url)) != self._login.origin:
+            raise httpx2.UnsupportedProtocol("The token is not sent to another origin.")
+        token = _authorize(request, await self._login.token())
+        response = yield request
+        status, challenge = _refusal_of(response)
+        if status is not None:
+            renewed = await self._login.renewed(
+                token, challenge, lacks_scope=status == codes.FORBIDDEN
+            )
+            if renewed is not None:
+                token = _authorize(request, renewed)
+                response = yield request
+                status, challenge = _refusal_of(response)
+        if status is None:
+            self._login.note_acceptance()
+        else:
+            await self._login.note_refusal(token, challenge, lacks_scope=status == codes.FORBIDDEN)
+
+
+def _authorize(request: httpx2.Request, token: str | None) -> str | None:
+    if token is not None:
+        request.headers["Authorization"] = f"Bearer {token}"
+    return token
+
+
+def _refusal_of(response: httpx2.Response) -> tuple[int | None, str]:
+    """Return the status of a response that asks for a login, and how it does."""
+    status = response.extensions.get(_ANSWERED, response.status_code)
+    challenge = response.headers.get("www-authenticate", "")
+    if status == codes.UNAUTHORIZED or lacks_scope(status, challenge):
+        return status, challenge
+    return None, ""
+
+
+async def _rewrite(
+    secrets: frozenset[str], login: ServerLogin | None, response: httpx2.Response
+) -> None:
     """Refuse compressed bodies, bound others, and make them readable for the SDK."""
+    response.extensions[_ANSWERED] = response.status_code
     if response.headers.get("content-encoding", "identity") != "identity":
         raise httpx2.DecodingError("The answer is compressed, which was not requested.")
     source = httpx2.Response(
@@ -79,7 +139,7 @@ async def _rewrite(secrets: frozenset[str], response: httpx2.Response) -> None:
     if call_id and not response.is_redirect:
         response.status_code = codes.OK
         response.headers["content-type"] = "text/event-stream"
-        pieces = pieces if is_stream else _reply(source, secrets)
+        pieces = pieces if is_stream else _reply(source, secrets, login)
     response.stream = _Rewritten(source, pieces)
 
 
@@ -130,7 +190,9 @@ async def _events(source: httpx2.Response, call_id: str) -> AsyncGenerator[bytes
             yield _event(text, head)
 
 
-async def _reply(source: httpx2.Response, secrets: frozenset[str]) -> AsyncGenerator[bytes]:
+async def _reply(
+    source: httpx2.Response, secrets: frozenset[str], login: ServerLogin | None
+) -> AsyncGenerator[bytes]:
     """Yield the messages of a body as events; an error if it is a refusal or holds no reply."""
     data, fault = b"", ""
     try:
@@ -141,9 +203,23 @@ async def _reply(source: httpx2.Response, secrets: frozenset[str]) -> AsyncGener
     replies = [each for each in messages if isinstance(each, JSONRPCResponse | JSONRPCError)]
     if source.is_error or not replies:
         error = next((each.error for each in replies if isinstance(each, JSONRPCError)), None)
-        messages = [_refused(source, error, fault or redacted(words_of_body(data), secrets))]
+        words = fault or redacted(words_of_body(data), secrets)
+        messages = [_login_needed(source, login, words) or _refused(source, error, words)]
     for message in messages:
         yield _event(_text(message))
+
+
+def _login_needed(
+    source: httpx2.Response, login: ServerLogin | None, words: str
+) -> JSONRPCError | None:
+    """Return the error that says who has to log in; None if nobody can help."""
+    status, challenge = _refusal_of(source)
+    if login is None or status is None:
+        return None
+    sentence = login_sentence(login.name, status, challenge)
+    if not challenge.lower().startswith("bearer"):  # it may want a key of another kind
+        sentence += f" {refusal(status, source.headers, words)}"
+    return _failure(LOGIN_NEEDED, sentence)
 
 
 def _refused(source: httpx2.Response, error: ErrorData | None, words: str) -> JSONRPCError:

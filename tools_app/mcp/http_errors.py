@@ -7,6 +7,7 @@ from http.client import responses
 
 _MAX_BODY_BYTES = 4096
 _PARAMETER = re.compile(r'(\w+)="([^"]*)"')
+_LACKS_SCOPE = re.compile(r'\berror="?insufficient_scope\b')
 _MARKUP = re.compile(r"<(style|script)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 
 
@@ -37,6 +38,33 @@ def refusal(status: int, headers: Mapping[str, str], words: str) -> str:
     if words:
         sentences.append(f"It said: {words}")
     return " ".join(sentences)
+
+
+def lacks_scope(status: int, challenge: str) -> bool:
+    """Return whether a request was refused because its token may do too little (RFC 6750)."""
+    return status == HTTPStatus.FORBIDDEN and bool(_LACKS_SCOPE.search(challenge))
+
+
+def scopes_of(challenge: str) -> list[str]:
+    """Return the scopes that a refusal asks for."""
+    parameters: dict[str, str] = dict(_PARAMETER.findall(challenge))
+    return parameters.get("scope", "").split()
+
+
+def login_sentence(name: str, status: int, challenge: str) -> str:
+    """Return who has to log in to a server, and how.
+
+    Args:
+        name: The server.
+        status: The status of its refusal.
+        challenge: The ``WWW-Authenticate`` of it.
+    """
+    command = f"mochi-server mcp login {name}"
+    if status == HTTPStatus.FORBIDDEN:
+        scope = " ".join(scopes_of(challenge))
+        more = f" ({scope})" if scope else ""
+        return f"It needs a login with more rights{more}: {command}."
+    return f"It needs a login: {command}."
 
 
 def words_of_body(body: bytes) -> str:

@@ -92,6 +92,17 @@ class ToolCallHeaders(msgspec.Struct, frozen=True):
     make: CallHeaders | None = None
 
 
+def cause_of(error: BaseException) -> str:
+    """Return the cause as a sentence: SDK and transports wrap it in exception groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(message := getattr(error, "message", None), str):
+        return message  # of RemoteError, or of the SDK's MCPError
+    if isinstance(error, TimeoutError):
+        return "It did not answer in time."
+    return f"{type(error).__name__}: {error}" if str(error) else f"{type(error).__name__}."
+
+
 def mapping(value: object) -> Mapping[str, Any]:
     """Return an object that a server sent; an empty one for anything else."""
     return value if isinstance(value, Mapping) else {}

@@ -6,7 +6,8 @@
                            ▲──────────────────── needed ──────────────────┘
 
 ``backing_off``: it failed, and is not restarted for some time. ``failed``: that time is over, and
-the next caller restarts it. A server is started only when it is needed.
+the next caller restarts it. A server is started only when it is needed. Instead of ``backing_off``
+it is ``needs_login`` if it wants a login, until there is one.
 """
 
 import asyncio
@@ -32,16 +33,17 @@ from tools_app.elicitation import (
 from tools_app.mcp.call_time import call_time
 from tools_app.mcp.config import SEPARATOR, HttpSpec, StdioSpec
 from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_TOOLS, McpLimits
+from tools_app.mcp.login import ServerLogin
 from tools_app.mcp.naming import NamedTools, name_tools, refused_tool
 from tools_app.mcp.redaction import MAX_ERROR_CHARS, redacted
-from tools_app.mcp.remote import CallHeaders, RemoteError, RemoteResult
+from tools_app.mcp.remote import CallHeaders, RemoteError, RemoteResult, cause_of
 from tools_app.mcp.stderr import ErrorOutput
 from tools_app.toolset import OnProgress, ToolProgress
 
 if TYPE_CHECKING:
     from tools_app.mcp.connection import SdkConnection
 
-State = Literal["stopped", "starting", "ready", "backing_off", "failed"]
+State = Literal["stopped", "starting", "ready", "backing_off", "failed", "needs_login"]
 
 _CUT = (
     f"Only its first {MAX_TOOLS} tools, and no more than {MAX_LISTING_BYTES >> 20} MiB of them, "
@@ -62,6 +64,7 @@ class ManagedServer:
         spec: Its validated entry there.
         limits: Its timeouts.
         call_headers: Returns further headers of a request over HTTP; None for none.
+        login: Its login; None for a server without logins.
     """
 
     def __init__(
@@ -70,8 +73,10 @@ class ManagedServer:
         spec: StdioSpec | HttpSpec,
         limits: McpLimits,
         call_headers: CallHeaders | None = None,
+        login: ServerLogin | None = None,
     ) -> None:
         self.name = name
+        self.login = login
         self._call_headers = call_headers
         self.spec = spec
         self.state: State = "stopped"
@@ -100,6 +105,12 @@ class ManagedServer:
             self._start()
         elif self.state == "backing_off":
             self._wanted.set()  # when the pause is over
+
+    async def notice_login(self) -> None:
+        """Request a start if somebody has logged in since one was refused."""
+        if self.state == "needs_login" and self.login is not None and await self.login.is_done():
+            self._failures = 0
+            self._start()
 
     async def wait_ready(self, *, within: float) -> bool:
         """Request a start and wait for it; return whether the server is ready.
@@ -153,7 +164,7 @@ class ManagedServer:
 
                 return await connection.call_tool(remote_name, arguments, progressed, asked, given)
         except RemoteError as error:
-            if error.lost and connection is self._connection:
+            if (error.lost or self._needs_login()) and connection is self._connection:
                 self._end(error.message)
             # What ended a program says more than that the connection did.
             message = (self._lost if error.lost else None) or error.message
@@ -161,7 +172,9 @@ class ManagedServer:
             if needs is not None:
                 shown = {key: self._shown(each) for key, each in needs.requests.items()}
                 needs = msgspec.structs.replace(needs, requests=shown)
-            raise RemoteError(self._redacted(message), lost=error.lost, needs=needs) from error
+            raise RemoteError(
+                self._redacted(message), lost=error.lost, unavailable=error.unavailable, needs=needs
+            ) from error
 
     def _shown(self, request: InputRequest) -> InputRequest:
         """Return a question as people are shown it."""
@@ -183,6 +196,8 @@ class ManagedServer:
         self._closing = True
         self._interrupt()
         self._wanted.set()
+        if self.login is not None:
+            await self.login.aclose()
         supervisor = self._supervisor
         if supervisor is None:
             return
@@ -228,6 +243,8 @@ class ManagedServer:
                 break
             self._restarting, self._lost, self._tools_changed = False, None, False
             self._wake.clear()
+            if self.login is not None:
+                self.login.needed = None
             self._began = _now()
             self._set_state("starting")
             stderr = ErrorOutput(self.name, self.spec.secrets)
@@ -251,6 +268,7 @@ class ManagedServer:
                         on_end=self._end,
                         on_change=self._note_changes,
                         call_headers=self._call_headers,
+                        login=self.login,
                     )
                 )
                 await self._list(connection)
@@ -267,7 +285,7 @@ class ManagedServer:
                     # The end of what is left of it takes seconds; callers wait for its successor.
                     self.error = self._redacted(self._lost or "The connection was lost.")
                     self._resumes_at = _now()
-                    self._set_state("backing_off")
+                    self._set_state("needs_login" if self._needs_login() else "backing_off")
                 if _now() - ready_at >= self._limits.stable_after:
                     self._failures = 0
 
@@ -318,6 +336,9 @@ class ManagedServer:
         self.named = msgspec.structs.replace(named, invalid=[*named.invalid, *more])
 
     async def _pause(self) -> None:
+        if self._needs_login() is not None:
+            self._set_state("needs_login")  # until somebody has logged in
+            return
         pause = self._limits.first_pause * 2 ** min(self._failures - 1, 16)
         pause = min(self._limits.longest_pause, pause)
         pause *= random.uniform(0.5, 1.0)  # noqa: S311 - so that processes do not try all at once
@@ -333,7 +354,8 @@ class ManagedServer:
 
     def _failed(self, error: Exception, stderr: ErrorOutput) -> None:
         self._failures += 1
-        self.error = self._redacted(self._lost or _cause(error))
+        cause, login = self._lost or cause_of(error), self._needs_login() or ""
+        self.error = self._redacted(cause if cause.startswith(login) else login)
         logger.warning("MCP server %s does not work: %s", self.name, self.error)
         if stderr.last_words:
             self.error = redacted(
@@ -343,6 +365,10 @@ class ManagedServer:
     def _must_end(self) -> bool:
         """Return whether the running server is to be ended, for good or to be restarted."""
         return self._closing or self._restarting
+
+    def _needs_login(self) -> str | None:
+        """Return that somebody has to log in, as a sentence."""
+        return None if self.login is None else self.login.needed
 
     def _end(self, reason: str) -> None:
         """Record that the connection is lost."""
@@ -361,17 +387,6 @@ class ManagedServer:
         self.state = state
         changed, self._state_changed = self._state_changed, asyncio.Event()
         changed.set()
-
-
-def _cause(error: BaseException) -> str:
-    """Return the cause as a sentence: SDK and transports wrap it in exception groups."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if isinstance(message := getattr(error, "message", None), str):
-        return message  # of RemoteError, or of the SDK's MCPError
-    if isinstance(error, TimeoutError):
-        return "It did not answer in time."
-    return f"{type(error).__name__}: {error}" if str(error) else f"{type(error).__name__}."
 
 
 def _sdk() -> ModuleType:

@@ -11,13 +11,15 @@ from tools_app.errors import (
     INVALID_ARGUMENTS,
     TIMED_OUT,
     UNAVAILABLE,
+    LoginNotOffered,
     ToolNotFound,
     ToolServerNotFound,
     ToolServerUnavailable,
 )
 from tools_app.gate import Gate, always_open
-from tools_app.mcp.config import BrokenSpec, ConfigFile, McpConfig, Spec
+from tools_app.mcp.config import BrokenSpec, ConfigFile, HttpSpec, McpConfig, Spec
 from tools_app.mcp.limits import McpLimits
+from tools_app.mcp.login import LoginPolicy, LoginStatus, ServerLogin
 from tools_app.mcp.naming import server_of
 from tools_app.mcp.remote import CallHeaders, RemoteError
 from tools_app.mcp.server import ManagedServer
@@ -26,6 +28,7 @@ from tools_app.toolset import InvalidTool, ToolInvocation, ToolListing, ToolResu
 FILE = "mcp.json"
 
 _HOPEFUL = frozenset({"ready", "starting"})
+_IDLE = frozenset({"stopped", "failed", "needs_login"})
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,9 +38,10 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
         name: Its name.
         transport: ``stdio`` or ``http``; empty if unknown.
         state: ``stopped`` (not needed yet), ``starting``, ``ready``, ``backing_off`` (it failed
-            and is not started again for a while), ``failed`` (it failed, or its entry is broken)
-            or ``disabled``.
+            and is not started again for a while), ``failed`` (it failed, or its entry is broken),
+            ``needs_login`` or ``disabled``.
         error: Why it does not work, without secrets; None while it does.
+        login: The login to it; None for a server without logins.
         tools: The known names of its tools.
         invalid: What can't be offered of what it lists, and why.
     """
@@ -46,6 +50,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     transport: str
     state: str
     error: str | None = None
+    login: LoginStatus | None = None
     tools: Sequence[str] = ()
     invalid: Sequence[InvalidTool] = ()
 
@@ -63,6 +68,7 @@ class McpTools:
         limits: All other times; for tests.
         gate: Returns why the file must not be used; None when it may.
         call_headers: Returns further headers of a call over HTTP, in its task; None for none.
+        logins: What the logins to servers have in common; None for none.
     """
 
     def __init__(
@@ -73,7 +79,9 @@ class McpTools:
         limits: McpLimits | None = None,
         gate: Gate = always_open,
         call_headers: CallHeaders | None = None,
+        logins: LoginPolicy | None = None,
     ) -> None:
+        self._logins = logins
         self._call_headers = call_headers
         self._file = ConfigFile(config_path)
         self._gate = gate
@@ -102,6 +110,7 @@ class McpTools:
         within = self._limits.listing_wait if selection is None else self._limits.start_wait
         unknown = [server for server in chosen if not server.named.tools]
         for server in chosen:
+            await server.notice_login()
             server.request_start()
         await asyncio.gather(*(server.wait_ready(within=within) for server in unknown))
         return ToolListing(
@@ -126,6 +135,7 @@ class McpTools:
         server = self._servers.get(server_of(invocation.name) or "")
         if server is None:
             raise ToolNotFound(invocation.name)
+        await server.notice_login()
         if not server.named.tools:
             await server.wait_ready(within=self._limits.start_wait)
         if server.state == "ready" and invocation.name not in server.named.tools:
@@ -153,6 +163,8 @@ class McpTools:
             code = UNAVAILABLE if error.unavailable else EXECUTION_FAILED
             failure = _failure(server, f"The MCP server {server.name!r}{said}", code)
             return msgspec.structs.replace(failure, needs=error.needs)
+        if server.login is not None:
+            await server.login.note_success()
         if result.is_error:
             failure = _failure(server, result.text or "The tool failed.", EXECUTION_FAILED)
             return msgspec.structs.replace(failure, files=result.files)
@@ -164,8 +176,30 @@ class McpTools:
         error = self._config.error
         return [
             *([McpServer(name=FILE, transport="", state="failed", error=error)] if error else []),
-            *(self._status(name, spec) for name, spec in self._config.servers.items()),
+            *[await self._status(name, spec) for name, spec in self._config.servers.items()],
         ]
+
+    async def login(self, name: str) -> tuple[ManagedServer, ServerLogin]:
+        """Return a server that people may be able to log in to, and its login.
+
+        Raises:
+            ToolServerNotFound: The file has no server of this name.
+            ToolServerUnavailable: It must not be used, or its entry is broken.
+            LoginNotOffered: Nobody can log in there.
+        """
+        await self._follow()
+        if (reason := await self._gate()) is not None:
+            raise ToolServerUnavailable(name, reason, retryable=False)
+        if name not in self._config.servers:
+            raise ToolServerNotFound(name)
+        server, spec = self._servers.get(name), self._config.servers[name]
+        if server is None:
+            reason = spec.error if isinstance(spec, BrokenSpec) else "It is disabled."
+            raise ToolServerUnavailable(name, reason, retryable=False)
+        if server.login is None:
+            why = "Only servers over HTTP have logins, without an 'Authorization' header."
+            raise LoginNotOffered(name, why)
+        return server, server.login
 
     async def restart(self, name: str) -> McpServer:
         """Restart a server, and wait at most 10 s for the outcome.
@@ -183,7 +217,7 @@ class McpTools:
             raise ToolServerNotFound(name)
         if name in self._servers:
             await self._servers[name].restart()
-        status = self._status(name, self._config.servers[name])
+        status = await self._status(name, self._config.servers[name])
         if status.state not in _HOPEFUL:
             raise ToolServerUnavailable(
                 name,
@@ -214,9 +248,16 @@ class McpTools:
         self._end([n for n, server in self._servers.items() if wanted.get(n) != server.spec])
         self._servers = {
             name: self._servers.get(name)
-            or ManagedServer(name, spec, self._limits, self._call_headers)
+            or ManagedServer(
+                name, spec, self._limits, self._call_headers, self._login_to(name, spec)
+            )
             for name, spec in wanted.items()
         }
+
+    def _login_to(self, name: str, spec: Spec) -> ServerLogin | None:
+        if self._logins is None or not isinstance(spec, HttpSpec) or spec.oauth is None:
+            return None
+        return ServerLogin(name, spec, self._logins)
 
     def _end(self, names: Iterable[str]) -> None:
         for name in names:
@@ -224,17 +265,23 @@ class McpTools:
             self._ending.add(task)
             task.add_done_callback(self._ending.discard)
 
-    def _status(self, name: str, spec: Spec) -> McpServer:
+    async def _status(self, name: str, spec: Spec) -> McpServer:
         server = self._servers.get(name)
         status = McpServer(name=name, transport=spec.transport, state="stopped")
         if isinstance(spec, BrokenSpec):
             return msgspec.structs.replace(status, state="failed", error=spec.error)
         if server is None:
             return msgspec.structs.replace(status, state="disabled") if spec.disabled else status
+        login, unusable = (None, None) if server.login is None else await server.login.status()
+        state, error = server.state, server.error
+        if unusable is not None and state in _IDLE:
+            state = "needs_login"
+            error = error if (error or "").startswith(unusable) else unusable
         return msgspec.structs.replace(
             status,
-            state=server.state,
-            error=server.error,
+            state=state,
+            error=error,
+            login=login,
             tools=list(server.named.tools),
             invalid=server.named.invalid,
         )

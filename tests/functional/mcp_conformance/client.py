@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import httpx
 from httpx_sse import EventSource
@@ -47,7 +48,8 @@ class Front:
 
     def log_in(self) -> bool:
         """Log in, if the server needs that; return whether it was done."""
-        if self.status()["state"] != "needs_login" or self.logins == MOST_LOGINS:
+        login = self.status()["login"]
+        if login is None or not login["needed"] or self.logins == MOST_LOGINS:
             return False
         self.logins += 1
         begun = self.http.post(f"/mcp/servers/{self.name}/login")
@@ -106,6 +108,10 @@ def entry(url: str) -> dict[str, Any]:
     """Return the entry of ``mcp.json``, with the credentials that the scenario gives."""
     fields = ("client_id", "client_secret", "issuer")
     oauth = {name: CONTEXT[name] for name in fields if name in CONTEXT}
+    if "client_secret" in oauth and "issuer" not in oauth:  # which an operator knows
+        well_known = urljoin(url, "/.well-known/oauth-protected-resource/mcp")
+        found = httpx.get(well_known, trust_env=False).raise_for_status().json()
+        oauth["issuer"] = found["authorization_servers"][0]
     if "client-credentials" in os.environ["MCP_CONFORMANCE_SCENARIO"]:
         oauth["grant"] = "client_credentials"
     return {"url": url} | ({"oauth": oauth} if oauth else {})

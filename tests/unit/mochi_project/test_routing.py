@@ -39,6 +39,7 @@ def test_what_changes_the_server_for_all_needs_the_scope_admin() -> None:
     assert admins == {
         *("reload_agents", "reload_tools", "list_tool_executions", "restart_mcp_server"),
         *("list_keys", "create_key", "revoke_key", "rotate_key"),
+        *("begin_mcp_login", "end_mcp_login"),
         *("create_profile", "update_profile", "delete_profile"),
         *("create_system_prompt", "update_system_prompt", "delete_system_prompt"),
     }
@@ -98,10 +99,10 @@ def test_the_scope_of_a_path_is_that_of_the_view_that_answers_it() -> None:
             assert resolve(path).url_name != UNKNOWN
 
 
-def test_only_health_needs_no_token() -> None:
+def test_only_health_and_the_way_back_of_a_login_need_no_token() -> None:
     free = {route.path for route in all_routes() if not route.needs.token}
 
-    assert free == {"/api/v1/health", "/api/v1/health/ready"}
+    assert free == {"/api/v1/health", "/api/v1/health/ready", "/api/v1/mcp/callback"}
 
 
 def test_the_routes_of_a_path_need_the_same_of_the_guard() -> None:

@@ -191,6 +191,7 @@ async def test_mcp_servers_are_listed(client):
                 "transport": "stdio",
                 "state": "ready",
                 "error": None,
+                "login": None,
                 "tools": ["time__now"],
                 "invalid": [],
             }

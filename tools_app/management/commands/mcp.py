@@ -1,4 +1,4 @@
-"""``mochi-server mcp``: list and check the MCP servers of ``mcp.json``."""
+"""``mochi-server mcp``: list, check and log in to the MCP servers of ``mcp.json``."""
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -10,18 +10,21 @@ from django.core.management import CommandError
 from rich.table import Column, Table
 
 from mochi_project.app import Services
+from mochi_project.configuration.config import ServerSettings
 from mochi_project.console.reports import ReportCommand
 from mochi_project.console.service_runner import ask, start_servers
 from mochi_project.screen_text import printable
 from tools_app.errors import ToolServerNotFound
+from tools_app.management.mcp_login import log_in
+from tools_app.mcp.logins import LoginFailed, McpLogins
 from tools_app.mcp.toolset import McpServer, McpTools
 from tools_app.settings import ToolsSettings
 
 
 class Command(ReportCommand):
-    """List the MCP servers, or start them to check whether they work."""
+    """List the MCP servers, start them to check whether they work, log in to them."""
 
-    help = "List the MCP servers of mcp.json, or check whether they work."
+    help = "List the MCP servers of mcp.json, check whether they work, or log in to them."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the subcommands, each with ``--json``."""
@@ -30,9 +33,54 @@ class Command(ReportCommand):
         check = actions.add_parser("check", help="start all servers, or one; fails if one fails")
         check.add_argument("name", metavar="NAME", nargs="?")
         self.add_json_flag(listing, check)
+        login = actions.add_parser("login", help="log in to a server, with a browser")
+        login.add_argument("name", metavar="NAME")
+        login.add_argument("--no-browser", action="store_true", help="only print the address")
+        login.add_argument(
+            "--paste",
+            action="store_true",
+            help="read the address that the browser is sent back to, for a browser elsewhere",
+        )
+        login.add_argument("--scope", default="", help="further scopes to ask for")
+        logout = actions.add_parser("logout", help="forget a login, and revoke its tokens")
+        logout.add_argument("name", metavar="NAME")
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:  # noqa: ARG002
-        """Run one of the two subcommands."""
+        """Run one of the subcommands."""
+        if action == "login":
+            return self._log_in(options)
+        if action == "logout":
+            return self._log_out(options["name"])
+        return self._list(action, options)
+
+    def _log_in(self, options: dict[str, Any]) -> None:
+        name, paste = options["name"], options["paste"]
+        if not paste and django_settings.MOCHI.of(ServerSettings).unix_socket is not None:
+            raise CommandError("No browser can reach a Unix socket: add --paste.")
+
+        async def logging_in(services: Services) -> None:
+            await log_in(
+                services.get(McpLogins),
+                name,
+                scope=options["scope"],
+                paste=paste,
+                browser=not options["no_browser"],
+                write=lambda line: self.stdout.write(printable(line)),
+            )
+
+        try:
+            ask(logging_in)
+        except LoginFailed as error:
+            raise CommandError(f"Not logged in: {error.message}") from error
+        self.stdout.write(f"Logged in to {name}.")
+
+    def _log_out(self, name: str) -> None:
+        problem = ask(lambda services: services.get(McpLogins).forget(name))
+        self.stdout.write(f"Logged out of {name}.")
+        if problem:
+            self.stderr.write(printable(f"Its tokens could not be revoked: {problem}"))
+
+    def _list(self, action: str, options: dict[str, Any]) -> None:
         is_check, only = action == "check", options.get("name")
         servers = ask(lambda services: _servers(services, only, start=is_check))
         if options["json"]:

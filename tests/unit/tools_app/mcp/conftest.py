@@ -13,8 +13,13 @@ import psutil
 import pytest
 import structlog  # noqa: F401 - or the first line that is logged imports it, on an event loop
 
+from mochi_project.addresses import is_this_machine
+from sessions_app.store.file_records import FileRecords
 from tests import orphans
 from tools_app.mcp.limits import McpLimits
+from tools_app.mcp.login import LoginPolicy
+from tools_app.mcp.login_records import LoginRecords
+from tools_app.mcp.logins import McpLogins
 from tools_app.mcp.toolset import McpServer, McpTools
 from tools_app.toolset import ToolInvocation, ToolListing, ToolProgress, ToolResult, ToolSelection
 
@@ -26,15 +31,22 @@ class Lab:
 
     def __init__(self, data_dir: Path) -> None:
         self.path = data_dir / "mcp.json"
+        self.tokens = data_dir / ".mochi" / "mcp_tokens"
+        self.late = 0.0
+        self.told: list[str] = []
         self.tools: McpTools
+        self.logins: McpLogins
         self.reports: list[ToolProgress] = []
 
     def start(self, *, timeout_seconds: float = 20.0, **limits: Any) -> McpTools:
+        records = LoginRecords(FileRecords(self.tokens), lambda: time.time() + self.late)
         self.tools = McpTools(
             self.path,
             timeout_seconds=timeout_seconds,
             limits=McpLimits(**{"first_pause": 0.05, **limits}),
+            logins=LoginPolicy(records=records, addresses=is_this_machine, notice=self.told.append),
         )
+        self.logins = McpLogins(self.tools, records, None, 5099)
         return self.tools
 
     async def configure(self, **servers: Any) -> None:

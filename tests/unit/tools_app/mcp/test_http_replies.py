@@ -11,12 +11,6 @@ from tests.unit.tools_app.mcp.http_servers import listening, older_server, reply
     ("status", "headers", "body", "message"),
     [
         (
-            401,
-            {"WWW-Authenticate": 'Bearer error="invalid_token", error_description="It expired."'},
-            b"",
-            "401 Unauthorized: It expired. It wants a valid key",
-        ),
-        (
             403,
             {},
             b'{"error": {"message": "not yours"}}',
@@ -49,7 +43,8 @@ async def test_a_server_that_wants_a_key_says_so_at_its_start(lab):
         await lab.listed("srv")
 
     error = (await lab.server("srv")).error or ""
-    assert error.startswith("It answered 401 Unauthorized. It wants a valid key")
+    assert error.startswith("It needs a login: mochi-server mcp login srv. It answered 401")
+    assert "It wants a valid key: set 'headers' of its entry" in error
     assert error.endswith("It said: No key")
 
 

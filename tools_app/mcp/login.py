@@ -1,0 +1,351 @@
+"""Holds the login to one server: its token, its renewal, and whether a person has to log in.
+
+    no token ──a person logs in──> token ──it expires──> renewed ──refused──> no token
+
+What is known is in a record that all processes share; here is only what this one does just now.
+"""
+
+import asyncio
+import contextvars
+import importlib
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from mochi_project.addresses import AddressPolicy, is_public_web
+from sessions_app.shielding import to_the_end
+from tools_app.errors import LoginNotOffered
+from tools_app.mcp import http_errors
+from tools_app.mcp.config import HttpSpec
+from tools_app.mcp.login_records import LoginRecord, LoginRecords, PendingLogin, Renewal, key_of
+from tools_app.mcp.oauth_spec import OAuthSpec, origin_of
+from tools_app.mcp.remote import RemoteError
+
+EARLY_SECONDS = 30.0
+"""The time before its end at which a token is renewed."""
+RENEWAL_SECONDS = 25.0
+"""The time that a process has to renew one: two requests, and the write of the answer."""
+MOST_STEP_UPS = 3
+_LOOK_SECONDS = 0.1
+
+Notice = Callable[[str], None]
+"""Is told the name of a server whose login has changed."""
+
+
+class LoginNotice(msgspec.Struct, frozen=True):
+    """Holds what is told of changes; nothing by default."""
+
+    note: Notice = lambda _: None
+
+
+class LoginPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """Holds what the logins of all servers have in common.
+
+    Attributes:
+        records: Where they are kept.
+        addresses: Decides which addresses are fetched.
+        notice: Is told of changes.
+    """
+
+    records: LoginRecords
+    addresses: AddressPolicy = is_public_web
+    notice: Notice = lambda _: None
+
+
+class LoginStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Describes a login to people, without secrets.
+
+    Attributes:
+        needed: Whether somebody has to log in, or to log in again for more rights.
+        url: The address to log in at, if somebody has begun to.
+        expires_at: Until when.
+        scopes: The scopes that the next login asks for, as far as they are known.
+    """
+
+    needed: bool
+    url: str | None = None
+    expires_at: str | None = None
+    scopes: Sequence[str] = ()
+
+
+class ServerLogin:
+    """The login to a server over HTTP. Belongs to one event loop.
+
+    Args:
+        name: Its name in ``mcp.json``.
+        spec: Its entry there.
+        policy: What all logins have in common.
+
+    Attributes:
+        name: Its name.
+        origin: The only origin that the token is sent to.
+        needed: Who has to log in, as a sentence, if a request of this process was refused for want
+            of a login since it connected last.
+    """
+
+    def __init__(self, name: str, spec: HttpSpec, policy: LoginPolicy) -> None:
+        self.origin = origin_of(spec.url)
+        self.needed: str | None = None
+        self._key = key_of(name, self.origin)
+        self.name = name
+        self._spec = spec
+        self._oauth = spec.oauth or OAuthSpec()
+        self._policy = policy
+        self._records = policy.records
+        self._renewing: asyncio.Task[str | None] | None = None
+        self._is_new: str | None = None
+
+    async def record(self) -> LoginRecord:
+        """Return what is known."""
+        return await self._records.read(self._key)
+
+    async def status(self) -> tuple[LoginStatus | None, str | None]:
+        """Return what people are told, and why the server can't be used without a login.
+
+        There is nothing to tell of servers that never asked for one.
+        """
+        record = await self.record()
+        if record == LoginRecord() and self._oauth == OAuthSpec():
+            return None, None
+        waiting = record.waiting(await self._records.now())
+        challenge, granted = record.challenge or "", (record.tokens or {}).get("scope") or ""
+        scopes = f"{granted} {' '.join(http_errors.scopes_of(challenge))} {self._oauth.scope or ''}"
+        status = LoginStatus(
+            needed=record.challenge is not None and not self._oauth.by_itself,
+            url=None if waiting is None else waiting.url,
+            expires_at=None if waiting is None else waiting.expires,
+            scopes=list(dict.fromkeys(scopes.split())),
+        )
+        if not status.needed or record.tokens is not None:
+            return status, None
+        sentence = http_errors.login_sentence(self.name, 401, challenge)
+        failed = f" The last login failed: {record.fault}" if record.fault else ""
+        return status, sentence + failed
+
+    async def token(self) -> str | None:
+        """Return the token for a request, renewed if it is about to expire; None without a login.
+
+        Raises:
+            RemoteError: It can't be renewed now.
+        """
+        record = await self.record()
+        token = record.access_token
+        if token is None or record.expires_at is None:
+            return token
+        if await self._records.now() < record.expires_at - EARLY_SECONDS:
+            return token
+        return await self._renewed(token, record.challenge or "")
+
+    async def renewed(
+        self, refused: str | None, challenge: str, *, lacks_scope: bool
+    ) -> str | None:
+        """Return another token than one that was refused; None if a person has to log in.
+
+        Args:
+            refused: The token.
+            challenge: The ``WWW-Authenticate`` of the refusal.
+            lacks_scope: Whether it may do too little: to refresh it gives it no more rights.
+
+        Raises:
+            RemoteError: It can't be renewed now.
+        """
+        if refused is not None and refused == self._is_new:
+            return None  # renewed just now, and refused again
+        if (refused is None or lacks_scope) and not self._oauth.by_itself:
+            return None
+        return await self._renewed(refused, challenge)
+
+    def note_acceptance(self) -> None:
+        """Note that a request was not refused."""
+        self._is_new = None
+
+    async def note_refusal(self, token: str | None, challenge: str, *, lacks_scope: bool) -> None:
+        """Record that a request was refused, for whoever logs in."""
+
+        def refused(record: LoginRecord) -> LoginRecord:
+            if record.access_token not in (token, None):
+                return record  # somebody has logged in meanwhile
+            tokens = record.tokens if lacks_scope else None
+            if (tokens, challenge) == (record.tokens, record.challenge):
+                return record
+            return msgspec.structs.replace(
+                record, server=self.name, tokens=tokens, challenge=challenge
+            )
+
+        before = await self.record()
+        after = await self._records.change(self._key, refused)
+        if after.tokens is None and not self._oauth.by_itself:
+            self.needed = http_errors.login_sentence(self.name, 401, challenge)
+        if after.challenge != before.challenge:
+            self._policy.notice(self.name)
+
+    async def note_success(self) -> None:
+        """Record that a call went well, after which further scopes may be asked for again."""
+        if self._oauth.by_itself or (await self.record()).step_ups == 0:
+            return
+        await self._records.change(
+            self._key, lambda record: msgspec.structs.replace(record, step_ups=0), creates=False
+        )
+
+    async def is_done(self) -> bool:
+        """Return whether there is a token by now."""
+        return (await self.record()).tokens is not None
+
+    async def begin(self, redirect_uri: str, scope: str) -> PendingLogin:
+        """Begin a login, or return the one that was begun.
+
+        Raises:
+            LoginNotOffered: Nobody can log in there.
+            RemoteError: It can't be begun now.
+        """
+        record, now = await self.record(), await self._records.now()
+        if self._oauth.by_itself:
+            raise LoginNotOffered(self.name, "It logs in by itself, with its 'oauth' in mcp.json.")
+        waiting = record.waiting(now)
+        if waiting is not None and not scope:
+            return waiting
+        sdk = await asyncio.to_thread(_oauth)
+        if record.step_ups >= MOST_STEP_UPS and http_errors.lacks_scope(
+            403, record.challenge or ""
+        ):
+            raise LoginNotOffered(
+                self.name,
+                f"It asked for more rights after each of the last {MOST_STEP_UPS} logins. Log out "
+                f"to begin anew: mochi-server mcp logout {self.name}",
+            )
+        oauth = sdk.OAuth(self._spec, self._policy.addresses)
+        pending = await oauth.begin(record, redirect_uri=redirect_uri, scope=scope, now=now)
+
+        def begun(current: LoginRecord) -> LoginRecord:
+            if current.pending != record.pending and current.waiting(now):
+                return current  # another one was faster
+            return msgspec.structs.replace(current, server=self.name, pending=pending, fault=None)
+
+        after = await self._records.change(self._key, begun)
+        self._policy.notice(self.name)
+        return after.pending or pending
+
+    async def finish(self, pending: PendingLogin, code: str, issuer: str | None) -> None:
+        """Exchange the code of a login for tokens, to the end even if nobody waits.
+
+        Raises:
+            RemoteError: There are none.
+        """
+        await to_the_end(asyncio.create_task(self._finish(pending, code, issuer)))
+
+    async def fail(self, words: str) -> None:
+        """Record why the last login failed."""
+        await self._records.change(
+            self._key, lambda record: msgspec.structs.replace(record, fault=words), creates=False
+        )
+        self._policy.notice(self.name)
+
+    async def forget(self) -> None:
+        """Forget the login, and have the authorization server forget it if it can."""
+        mine = {
+            key: record
+            for key, record in (await self._records.all()).items()
+            if record.server == self.name
+        }
+        await self._records.delete(list(mine))
+        self._policy.notice(self.name)
+        record = mine.get(self._key, LoginRecord())
+        if record.client is not None and record.tokens is not None:
+            sdk = await asyncio.to_thread(_oauth)
+            oauth = sdk.OAuth(self._spec, self._policy.addresses)
+            await oauth.revoke(record.client, record.tokens)
+
+    async def aclose(self) -> None:
+        """Wait for a renewal: what it gets would be lost."""
+        if self._renewing is not None:
+            await asyncio.wait([self._renewing])
+
+    async def _finish(self, pending: PendingLogin, code: str, issuer: str | None) -> None:
+        sdk = await asyncio.to_thread(_oauth)
+        oauth = sdk.OAuth(self._spec, self._policy.addresses)
+        try:
+            tokens = await oauth.finish(pending, code, issuer)
+        except RemoteError as error:
+            await self.fail(error.message)
+            raise
+        fields = sdk.granted(tokens, pending.client, await self._records.now())
+
+        def finished(record: LoginRecord) -> LoginRecord:
+            return msgspec.structs.replace(
+                record,
+                server=self.name,
+                **fields,
+                challenge=None,
+                fault=None,
+                renewal=None,
+                step_ups=record.step_ups + 1 if pending.is_step_up else 0,
+            )
+
+        await self._records.change(self._key, finished)
+        self._is_new = None
+        self._policy.notice(self.name)
+
+    async def _renewed(self, old: str | None, challenge: str) -> str | None:
+        """Return a token other than ``old``; all callers of this process wait for one renewal."""
+        if self._renewing is None or self._renewing.done():
+            # In a context of its own, and not cancelled with a call: a new refresh token is sent
+            # once, and the old one is worth nothing then.
+            self._renewing = asyncio.create_task(
+                self._renew(old, challenge),
+                name=f"mcp-login-{self.name}",
+                context=contextvars.Context(),
+            )
+        return await asyncio.shield(self._renewing)
+
+    async def _renew(self, old: str | None, challenge: str) -> str | None:
+        """Renew the token, unless another process does."""
+        holder = secrets.token_hex(8)
+        while True:
+            now = await self._records.now()
+
+            def taken(record: LoginRecord, now: float = now) -> LoginRecord:
+                renewal = record.renewal
+                if record.access_token != old or (renewal and now < renewal.until):
+                    return record
+                mine = Renewal(holder=holder, until=now + RENEWAL_SECONDS)
+                return msgspec.structs.replace(record, server=self.name, renewal=mine)
+
+            record = await self._records.change(self._key, taken)
+            if record.access_token != old:
+                return record.access_token
+            if record.renewal and record.renewal.holder == holder:
+                return await self._renew_as(holder, record, challenge)
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _renew_as(self, holder: str, record: LoginRecord, challenge: str) -> str | None:
+        """Renew the token as the only one who does; return it, None if a person has to log in."""
+        sdk = await asyncio.to_thread(_oauth)
+        oauth = sdk.OAuth(self._spec, self._policy.addresses)
+        outcome: Mapping[str, Any] = {}
+        try:
+            tokens, client = await oauth.renew(record, challenge)
+            outcome = sdk.granted(tokens, client, await self._records.now())
+            self._is_new = tokens.access_token
+        except sdk.LoginRefused as error:
+            outcome = {"tokens": None, "fault": error.message}
+            if self._oauth.by_itself:
+                raise
+        finally:
+            after = await self._records.change(
+                self._key, lambda current: _released(current, holder, outcome), creates=False
+            )
+        return after.access_token
+
+
+def _released(current: LoginRecord, holder: str, outcome: Mapping[str, Any]) -> LoginRecord:
+    """Return the record with the outcome of a renewal, unless that is not its holder's any more."""
+    if current.renewal is None or current.renewal.holder != holder:
+        return current
+    return msgspec.structs.replace(current, renewal=None, **outcome)
+
+
+def _oauth() -> ModuleType:
+    return importlib.import_module("tools_app.mcp.oauth")
