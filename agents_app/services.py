@@ -13,7 +13,7 @@ from agents_app.model_choice import ModelChoice
 from agents_app.prompts import EphemeralPrompts
 from agents_app.sessions import AgentChats, AgentSessions, forget_agents_of
 from agents_app.settings import AgentsSettings
-from agents_app.sweeping import SessionSweep
+from agents_app.sweeping import FIRST_SECONDS, SessionSweep
 from chat.conversation_storage import ConversationStorage, SessionKind, Storages
 from chat.registry import TurnRegistry
 from chat.remote.ephemeral import EphemeralSessions
@@ -22,12 +22,12 @@ from chat.start.claiming import TurnClaimer
 from chat.start.preparation import TurnPreparer
 from chat.turn.observer import TurnObserver
 from chat.work_threads import WorkThreads
-from mochi_project.app import Factory, Services
+from mochi_project.app import Factory, ServicePool, Services
 from mochi_project.trust.contents import AGENTS
 from mochi_project.trust.gate import TrustGate
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
-from models_app.services import build_models
+from models_app.services import SharedModels
 from models_app.settings import ModelsSettings
 from sessions_app.deletion import SessionDeletion
 from sessions_app.enabled_names import EnabledNames
@@ -68,7 +68,7 @@ def _models(services: Services) -> ModelCatalogue:
         choice = ModelChoice(models=models, default=DefaultModel(models, configured))
         return AgentLanguageModel(agents, sessions, choice)
 
-    return build_models(services, model_of_agents)
+    return services.get(SharedModels).catalogue.with_agents(model_of_agents)
 
 
 def _preparer(services: Services) -> TurnPreparer:
@@ -128,6 +128,7 @@ def _session_sweep(services: Services) -> SessionSweep:
             directory, "retention", durable=False, owner=settings.owner
         ),
         lock_dir=directory,
+        first_seconds=services.get(ServicePool).until(FIRST_SECONDS),
     )
 
 

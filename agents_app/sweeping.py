@@ -45,6 +45,7 @@ class SessionSweep:
         lock_dir: Where the processes of this machine lock each other out.
         now: The clock.
         elapsed: Counts seconds.
+        first_seconds: The seconds until the first sweep.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class SessionSweep:
         lock_dir: Path,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         elapsed: Callable[[], float] = time.monotonic,
+        first_seconds: float = FIRST_SECONDS,
     ) -> None:
         self._sessions = sessions
         self._chats = chats
@@ -65,7 +67,7 @@ class SessionSweep:
         self._lock_dir = lock_dir
         self._now = now
         self._elapsed = elapsed
-        self._next = elapsed() + FIRST_SECONDS
+        self._next = elapsed() + first_seconds
 
     def run(self) -> int:
         """Sweep if one is due and no other process sweeps; return how many were deleted. Blocks."""

@@ -32,10 +32,26 @@ class ChatApp(MochiApp):
         "TOO_MANY_TURNS": 503,
         "TOO_MANY_LISTENERS": 503,
     }
+    unfinished = {"chat_sessions/.claims": ".claim", ".mochi/turns": ""}
     retry_after = {"TOO_MANY_TURNS": 5, "TOO_MANY_LISTENERS": 5}
+
+    def in_use(self, services: Services) -> bool:
+        """Return whether turns run, or somebody listens to changes."""
+        from chat.activity.feed import ActivityFeed  # noqa: PLC0415 - after the start of Django
+        from chat.service import ChatService  # noqa: PLC0415 - after the start of Django
+
+        chat, feed = services.made(ChatService), services.made(ActivityFeed)
+        listeners = 0 if feed is None else feed.listener_count
+        return listeners > 0 or (chat is not None and chat.is_busy)
 
     def chores(self, services: Services) -> Mapping[str, Callable[[], object]]:
         """Return the sealing of dead turns, and the sweeps."""
         from chat.chores import conversation_chores  # noqa: PLC0415 - after the start of Django
 
         return conversation_chores(services)
+
+    def shared_chores(self, services: Services) -> Mapping[str, Callable[[], object]]:
+        """Return the sweep of signals."""
+        from chat.chores import sweep_signals  # noqa: PLC0415 - after the start of Django
+
+        return sweep_signals(services)

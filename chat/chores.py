@@ -44,11 +44,16 @@ def conversation_chores(services: Services) -> Mapping[str, Callable[[], object]
         **{f"discard orphaned {kind} records": each.discard_orphans for kind, each in each_kind},
         "remove ephemeral sessions": services.get(EphemeralSessions).forget_ended,
         "sweep keys": partial(services.get(IdempotencyKeys).sweep, age, storages.all_turns),
-        "sweep signals": partial(services.get(Signals).sweep, age),
         "sweep changes": services.get(ChangeLog).sweep,
         "sweep attachments": attachments.run,
         "sweep temporary files": partial(_sweep_temporary_files, settings, prompts),
     }
+
+
+def sweep_signals(services: Services) -> Mapping[str, Callable[[], object]]:
+    """Return the chore for signals, which lie in one folder for all owners of data."""
+    age = services.get(ChatSettings).turn_retention_seconds
+    return {"sweep signals": partial(services.get(Signals).sweep, age)}
 
 
 def _sweep_temporary_files(settings: SessionsSettings, prompts_dir: Path) -> None:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -13,10 +13,13 @@ from chat.remote.recovery import TurnRecovery
 from chat.settings import ChatSettings
 from chat.storage.change_log import ChangeLog
 from chat.storage.files.journals import FileTurnJournal
+from chat.storage.files.watcher import PathWatcher
 from chat.storage.journal import TurnJournal
 from chat.storage.records import TURN_RECORDS
+from mochi_project.principal import DEFAULT_OWNER
 from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.settings import SessionsSettings
+from sessions_app.store.file_owners import FileOwners
 from sessions_app.store.file_records import FileRecords
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.observer import UNOBSERVED, SessionObserver
@@ -49,6 +52,8 @@ class Locations:
         approvals_prefix: The Redis key prefix of approvals.
         folder: The folder of sessions in an object store, below that of the owner.
         responses: The folder of records in an object store, likewise.
+        processes_dir: The directory in which processes show that they live, if not that of the
+            claims: a process has one file for all owners of data.
     """
 
     sessions_dir: Path
@@ -60,10 +65,18 @@ class Locations:
     approvals_prefix: str
     folder: str
     responses: str
+    processes_dir: Path | None = None
 
 
 def locations_of(settings: SessionsSettings, kind: SessionKind) -> Locations:
     """Return where the data of a kind of session are."""
+    if settings.owner != DEFAULT_OWNER:
+        processes_dir = settings.for_owner(DEFAULT_OWNER).resolved_state_dir / "processes"
+        return replace(_locations_of(settings, kind), processes_dir=processes_dir)
+    return _locations_of(settings, kind)
+
+
+def _locations_of(settings: SessionsSettings, kind: SessionKind) -> Locations:
     state = settings.resolved_state_dir
     if kind is SessionKind.EPHEMERAL:
         directory = state / "ephemeral"
@@ -161,6 +174,7 @@ class StorageEngine:
 
     def __init__(self, settings: ChatSettings) -> None:
         self.settings = settings
+        self._watcher = PathWatcher()  # one thread for all owners
 
     def place(self, locations: Locations) -> str:
         """Return the directory of the sessions."""
@@ -168,7 +182,9 @@ class StorageEngine:
 
     def journal(self, locations: Locations) -> TurnJournal:
         """Return the journals of turns."""
-        return FileTurnJournal(locations.journals_dir, locations.sessions_dir)
+        return FileTurnJournal(
+            locations.journals_dir, locations.sessions_dir, watcher=self._watcher
+        )
 
     def repository(
         self,
@@ -179,8 +195,13 @@ class StorageEngine:
         observer: SessionObserver = UNOBSERVED,
     ) -> SessionRepository:
         """Return the sessions."""
+        processes_dir = locations.processes_dir
         return FileSessionRepository(
-            locations.sessions_dir, is_over=journal.was_closed, durable=durable, observer=observer
+            locations.sessions_dir,
+            owners=None if processes_dir is None else FileOwners(processes_dir),
+            is_over=journal.was_closed,
+            durable=durable,
+            observer=observer,
         )
 
     def records(self, locations: Locations) -> Records:

@@ -109,7 +109,7 @@ class TurnRegistry:
         self._closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lost_owners, self._settling = set[str](), set[asyncio.Task[None]]()
-        repository.owners.when_condemned(self._lose)
+        self._forget_lost = repository.owners.when_condemned(self._lose)
 
     @property
     def active_count(self) -> int:
@@ -122,9 +122,10 @@ class TurnRegistry:
         return sum(turn.stream.subscriber_count for turn in self._live.values())
 
     @property
-    def is_closing(self) -> bool:
-        """Return whether this process stops, and starts no turn any more."""
-        return self._closing
+    def is_busy(self) -> bool:
+        """Return whether turns run, end, are looked for or waited for in this process."""
+        waits = self._resumer.is_busy or self._drain.is_busy
+        return bool(self.active_count or self._settling or waits)
 
     def get(self, session_id: str) -> LiveTurn | None:
         """Return the session's turn if it runs in this process."""
@@ -269,10 +270,10 @@ class TurnRegistry:
         """Let a turn of this process look for answers to what it asks; False: it is not here."""
         return self._obey(turn_id, "confirm")
 
-    def go_on(self) -> None:
-        """Go on with turns of dead processes, and with inboxes, in the running event loop."""
-        self._loop = asyncio.get_running_loop()
-        self._resumer.open()
+    def go_on(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Go on with turns of dead processes, and with inboxes, by default in the running loop."""
+        self._loop = loop or asyncio.get_running_loop()
+        self._resumer.open(self._loop)
 
     async def shutdown(self, grace_seconds: float) -> None:
         """Refuse turns that have no claim yet, let others end in the grace time, then end them.
@@ -290,6 +291,7 @@ class TurnRegistry:
         if self._removal is not None:
             await self._removal.finished()
         self._inbox.close()
+        self._forget_lost()
 
     async def _all_ended(self, seconds: float, stop: Callable[[LiveTurn], None]) -> None:
         """Stop each turn, again and again, until none runs or starts, or the time is over."""

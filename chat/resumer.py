@@ -17,9 +17,6 @@ from chat.work_threads import InThread
 
 logger = logging.getLogger(__name__)
 
-MOST_AT_ONCE = 8
-"""The turns that go on at once until their first output."""
-
 Run = Callable[[ClaimedTurn, TurnRequest], LiveTurn]
 
 
@@ -52,18 +49,22 @@ class TurnResumer:
         self._in_thread = in_thread
         self._sessions: set[str] = set()
         self._waiting: dict[str, None] = {}
-        places.when_free.append(self._begin_next)
+        places.when_free.add(self._begin_next)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._suspects = asyncio.Semaphore(1)
-        self._others = asyncio.Semaphore(MOST_AT_ONCE)
 
-    def open(self) -> None:
-        """Go on with the turns that are found from now on, in the running event loop."""
-        self._loop = asyncio.get_running_loop()
+    def open(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Go on with the turns that are found from now on, in an event loop."""
+        self._loop = loop
 
     def close(self) -> None:
         """Take no more turns over."""
         self._loop = None
+        self._places.when_free.discard(self._begin_next)
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether turns are taken over, or wait for a place."""
+        return bool(self.tasks or self._waiting)
 
     def found(self, session_id: str) -> None:
         """Go on with the session's turn; called in any thread."""
@@ -93,7 +94,7 @@ class TurnResumer:
                 "a turn could not be taken over", exc_info=error, extra={"session_id": session_id}
             )
         if session_id not in self._waiting:
-            self._begin_next()
+            self._places.call_waiting()
 
     async def _resume(self, session_id: str) -> None:
         found = await self._in_thread(partial(self.takeover.look, session_id))
@@ -103,7 +104,7 @@ class TurnResumer:
         if is_cancelled:
             await self._started(session_id, is_cancelled=True)
             return
-        gate = self._suspects if turn.barren_resumes else self._others
+        gate = self._places.suspects if turn.barren_resumes else self._places.resumed
         if gate.locked() or self._places.is_full:
             self._waiting[session_id] = None
             return

@@ -162,10 +162,15 @@ class ChatService:
         """The number of listeners of turns in this process."""
         return sum(each.listener_count for each in self.registries)
 
-    def go_on(self) -> None:
-        """Go on with turns of dead processes from now on, in the running event loop."""
+    @property
+    def is_busy(self) -> bool:
+        """Return whether something of a turn goes on in this process."""
+        return any(each.is_busy for each in self.registries)
+
+    def go_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Go on with turns of dead processes from now on, in an event loop; in any thread."""
         for each in self.registries:
-            each.go_on()
+            each.go_on(loop)
 
     async def shutdown(self, grace_seconds: float) -> None:
         """Refuse new turns, let live ones end within the grace time, then save and end them."""

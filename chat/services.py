@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 
-from chat.activity.feed import ActivityFeed
+from chat.activity.feed import ActivityFeed, ActivityFeeds
 from chat.activity.states import StateReader
 from chat.approvals.service import ConfirmationService
 from chat.approvals.waiting import WaitingSessions
@@ -31,12 +31,12 @@ from chat.start.preparation import TurnPreparer
 from chat.start.turn_limits import TurnLimits, TurnPlaces
 from chat.start.windows import ContextWindows
 from chat.storage.change_log import ChangeLog
-from chat.storage.files.change_log import FileChangeLog
+from chat.storage.files.change_log import ChangeWatcher, FileChangeLog
 from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
 from chat.storage.idempotency_keys import KEY_LIMIT, KEY_RECORDS, IdempotencyKeys
 from chat.storage.signals import Signals
-from chat.storage.task_queue import TaskQueue
+from chat.storage.task_queue import TaskQueue, TasksOfOwner
 from chat.summaries.failures import SummaryFailures
 from chat.summaries.models import SummaryModels
 from chat.summaries.service import SummaryService
@@ -66,8 +66,6 @@ from tools_app.catalogue import ToolCatalogue
 SIGNAL_SECONDS = 0.06
 """The interval at which a process with turns polls for signals. Each poll wakes a thread and takes
 some 0.2 ms of an idle core; a cancellation may take 200 ms."""
-CHANGE_SECONDS = 0.1
-"""The interval at which a process with listeners polls for changes by other processes."""
 SETTLE_SECONDS = 5.0
 """The silence after which listeners check whether a turn is running, in a cluster."""
 
@@ -305,7 +303,7 @@ def _summaries(services: Services) -> SummaryService:
             unsupported=frozenset(settings.summary_unsupported_models),
             configured=settings.summary_model,
         ),
-        queue=services.get(TaskQueue),
+        queue=TasksOfOwner(services.get(TaskQueue), settings.owner),
         failures=SummaryFailures(failures, clock=services.get(SharedClock)),
         enabled=settings.summarization_enabled,
         interval_seconds=settings.summarization_interval_seconds,
@@ -332,12 +330,13 @@ def _activity(services: Services) -> ActivityFeed:
         services.get(ChangeLog),
         StateReader(storage.repository, waiting),
         most_listeners=services.get(ChatSettings).max_listeners,
+        feeds=services.get(ActivityFeeds),
     )
 
 
 def _changes(services: Services) -> ChangeLog:
     directory = services.get(AppSettings).resolved_state_dir / "changes"
-    return FileChangeLog(directory, PathWatcher(CHANGE_SECONDS))
+    return FileChangeLog(directory, services.get(ChangeWatcher))
 
 
 def _signals(services: Services) -> Signals:
@@ -358,6 +357,8 @@ FACTORIES: Mapping[type | str, Factory] = {
     TurnObserver: lambda _: TURN_LOG,
     Signals: _signals,
     **notices.FACTORIES,
+    ChangeWatcher: lambda _: ChangeWatcher(),
+    ActivityFeeds: lambda _: ActivityFeeds(),
     StorageEngine: lambda services: StorageEngine(services.get(ChatSettings)),
     TurnLimits: _limits,
     TurnPlaces: _places,

@@ -9,6 +9,7 @@ import threading
 
 from chat.notices.courier import Courier
 from chat.notices.notice import Notice
+from chat.storage.task_queue import owner_and_session
 from chat.summaries.service import SummaryService
 from mochi_project.app import service
 from mochi_project.background.stopping import is_stopping
@@ -26,12 +27,17 @@ task_loop = TaskLoop()
 _places = threading.BoundedSemaphore(MOST_NOTICES)
 
 
-def summarize(session_id: str) -> str:
+def summarize(argument: str) -> str:
     """Make the summary of a session that is due; return the outcome in a few words."""
-    return task_loop.run(_summarize(session_id))
+    return task_loop.run(_summarize(*owner_and_session(argument)))
 
 
-async def _summarize(session_id: str) -> str:
+async def _summarize(owner: str, session_id: str) -> str:
+    with acting_for(owner):
+        return await _summarized(session_id)
+
+
+async def _summarized(session_id: str) -> str:
     if is_stopping():
         await asyncio.to_thread(service(SummaryService).put_off, session_id)
         return "put off"

@@ -1,7 +1,7 @@
 """Checks whether the stores that machines share can be reached and written to."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from cluster_app.connections import Cluster
@@ -12,9 +12,6 @@ JOURNAL_FRESH_SECONDS = 0.5
 STORE_FRESH_SECONDS = 5.0
 """The cache time for the object store, which charges for each request."""
 
-FAILURES_FRESH_SECONDS = 30.0
-"""The cache time for listings of the object store, which cost several requests."""
-
 NO_OBJECT = "is-it-there"
 """A key that does not exist, requested to check that the store responds."""
 
@@ -24,8 +21,6 @@ class SharedStores(Stores):
 
     Args:
         cluster: The connections.
-        failing: As for ``Stores``.
-        oldest_due_seconds: As for ``Stores``.
 
     Attributes:
         cluster: As above.
@@ -33,14 +28,7 @@ class SharedStores(Stores):
 
     are_shared = True
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        failing: Callable[[], Sequence[object]],
-        oldest_due_seconds: Callable[[], float] = float,
-    ) -> None:
-        seconds = FAILURES_FRESH_SECONDS if cluster.objects else 0.0
-        super().__init__(failing, oldest_due_seconds, fresh_seconds=seconds)
+    def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._journal = CachedCheck(
             self._ask_journal, JournalState("unreachable"), fresh_seconds=JOURNAL_FRESH_SECONDS

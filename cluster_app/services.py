@@ -11,7 +11,7 @@ from chat.storage.change_log import ChangeLog
 from chat.storage.idempotency_keys import KEY_RECORDS, IdempotencyKeys
 from chat.storage.signals import Signals
 from chat.storage.task_queue import TaskQueue
-from chat.summaries.service import TASK, SummaryService
+from chat.summaries.service import TASK
 from cluster_app.connections import Cluster
 from cluster_app.engine import (
     SharedRecordStores,
@@ -26,12 +26,12 @@ from cluster_app.redis.records import RedisRecords
 from cluster_app.redis.signals import RedisSignals
 from cluster_app.redis.task_queue import TICK_SECONDS, RedisTaskQueue, SharedQueueChores
 from cluster_app.settings import ClusterSettings
-from mochi_project.app import Factory, Services
+from mochi_project.app import Factory, ServicePool, Services
 from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.app_settings import AppSettings
 from mochi_project.configuration.config import ServerSettings
 from mochi_project.reachability import Stores
-from mochi_project.services import tell_of_questions
+from mochi_project.services import due_summaries, tell_of_questions
 from sessions_app.attachments.store import AttachmentStore
 from sessions_app.deadline import Deadline
 from sessions_app.ids_and_clock import SharedClock
@@ -79,8 +79,7 @@ def _changes(services: Services) -> ChangeLog:
 
 
 def _stores(services: Services) -> Stores:
-    summaries = services.get(SummaryService)
-    return SharedStores(services.get(Cluster), summaries.failing, summaries.oldest_due_seconds)
+    return SharedStores(services.get(Cluster))
 
 
 def _supervisor(services: Services) -> WorkerSupervisor:
@@ -90,8 +89,8 @@ def _supervisor(services: Services) -> WorkerSupervisor:
         SharedQueueChores(
             queue,
             TASK,
-            services.get(SummaryService).queue_due,
-            at_start={NOTICE_TASK: partial(tell_of_questions, services)},
+            due_summaries(services),
+            at_start={NOTICE_TASK: partial(tell_of_questions, services.get(ServicePool))},
         ),
         chores_seconds=TICK_SECONDS,
         deadline=services.get(Deadline),
@@ -125,11 +124,11 @@ FACTORIES: Mapping[type | str, Factory] = {
     Signals: _signals,
     CallLog: lambda services: RedisCallLog(services.get(Cluster).connection),
     TaskQueue: lambda services: RedisTaskQueue(services.get(Cluster).connection),
+    Stores: _stores,
+    WorkerSupervisor: _supervisor,
 }
 OWNED: Mapping[type | str, Factory] = {
     AttachmentStore: _attachments,
     ChangeLog: _changes,
     IdempotencyKeys: _keys,
-    Stores: _stores,
-    WorkerSupervisor: _supervisor,
 }

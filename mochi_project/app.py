@@ -3,7 +3,10 @@
 This module imports no app, so that all of them can import it (docs/decisions/0133).
 """
 
+import asyncio
+import logging
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from importlib import import_module
@@ -16,7 +19,12 @@ from django.apps import AppConfig, apps
 from django.conf import settings
 from django.utils.module_loading import module_has_submodule
 
+from mochi_project.principal import DEFAULT_OWNER, is_acted_for, principal
+
 Service = TypeVar("Service")
+
+
+logger = logging.getLogger(__name__)
 
 
 class ServiceMissing(LookupError):
@@ -32,6 +40,9 @@ class Services:
     Args:
         factories: Makes the service of each type.
         shared: Has the other services, whose factories can't ask for these.
+
+    Attributes:
+        used_at: The monotonic time at which somebody last asked the pool for them.
     """
 
     def __init__(
@@ -40,6 +51,7 @@ class Services:
         self._factories = factories
         self._shared = shared
         self._made: dict[type, Any] = {}
+        self.used_at = time.monotonic()
         self._closing = AsyncExitStack()
         self._lock = threading.RLock()
 
@@ -51,6 +63,10 @@ class Services:
         """
         made = self._made.get(kind)
         return self._make(kind) if made is None else cast("Service", made)
+
+    def made(self, kind: type[Service]) -> Service | None:
+        """Return the service of a type if somebody asked for it before."""
+        return cast("Service | None", self._made.get(kind))
 
     def _make(self, kind: type[Service]) -> Service:
         with self._lock:
@@ -77,7 +93,10 @@ class Services:
 Factory = Callable[[Services], object]
 Factories = Mapping[type | str, Factory]
 
-_current: Services | None = None
+MOST_OWNERS = 256
+"""The owners whose services a process keeps, some 80 KiB each; more if more are in use."""
+
+_pool: "ServicePool | None" = None
 _building = threading.Lock()
 
 
@@ -132,6 +151,8 @@ class MochiApp(AppConfig):
         statuses: The HTTP statuses of the codes of its errors.
         retry_after: The seconds after which a request may succeed, of codes that say so.
         error_rules: Patterns for "METHOD path" of its routes, with the codes of their errors.
+        unfinished: Folders below an owner's, each with the ending of the names in it that show that
+            something is unfinished after a death.
         session_actions: The classes of the actions that it adds to ``mochi-server sessions``, as
             ``module:name``.
     """
@@ -143,6 +164,7 @@ class MochiApp(AppConfig):
     statuses: Mapping[str, int] = MappingProxyType({})
     retry_after: Mapping[str, int] = MappingProxyType({})
     error_rules: Sequence[tuple[str, str]] = ()
+    unfinished: Mapping[str, str] = MappingProxyType({})
     session_actions: Sequence[str] = ()
 
     def __init_subclass__(cls) -> None:
@@ -171,12 +193,24 @@ class MochiApp(AppConfig):
         """Return the files and directories of the app that a backup keeps, each by its name."""
         return {}
 
+    def in_use(self, services: Services) -> bool:  # noqa: ARG002 - of some
+        """Return whether something of the app runs in an owner's services, so that they stay."""
+        return False
+
     def chores(self, services: Services) -> Mapping[str, Callable[[], object]]:  # noqa: ARG002 - of some
-        """Return what the housekeeper does each minute in a thread, each by its name."""
+        """Return what the housekeeper does each minute for an owner, each by its name."""
+        return {}
+
+    def shared_chores(self, services: Services) -> Mapping[str, Callable[[], object]]:  # noqa: ARG002 - of some
+        """Return what it does each minute for the whole process, with the shared services."""
+        return {}
+
+    def shared_urgent_chores(self, services: Services) -> Mapping[str, Callable[[], object]]:  # noqa: ARG002 - of some
+        """Return what it does each second for the whole process, almost free, too."""
         return {}
 
     def urgent_chores(self, services: Services) -> Mapping[str, Callable[[], object]]:  # noqa: ARG002 - of some
-        """Return what it does each second, almost free when there is nothing to do."""
+        """Return what it does each second for an owner, almost free when there is nothing to do."""
         return {}
 
 
@@ -200,42 +234,165 @@ def declared_apis() -> list[ForeignApi]:
     return [api for app in mochi_apps() for api in app.apis]
 
 
-def build_services(configuration: object) -> Services:
-    """Return the services of the owner of a configuration's data, which include the shared ones.
+class ServicePool:
+    """Keeps the services of the owners that are in use, over those that all of them share.
 
-    Opens nothing: clients connect on first use (docs/decisions/0148).
+    Opens nothing: clients connect on first use (docs/decisions/0148). Safe to use from several
+    threads.
+
+    Args:
+        configuration: The settings of the server, of which each owner has those with own paths.
+        most: How many owners' services are kept: beyond it, those go that were used longest ago
+            and that no app says are in use (docs/decisions/0203).
+
+    Attributes:
+        shared: The services that all owners share, the pool among them.
+        when_loaded: Called in any thread with the services of an owner before they are used.
     """
-    # Each app asks for the class of its own settings, one of the bases of the whole.
-    classes = type(configuration).__mro__
-    factories: dict[type | str, Factory] = dict.fromkeys(classes, lambda _: configuration)
-    owned: dict[type | str, Factory] = {}
-    for app in mochi_apps():
-        shared_of_app, owned_of_app = app.factories(configuration)
-        factories |= shared_of_app
-        owned |= owned_of_app
-    shared = Services(factories)
-    services = Services(owned, shared)  # of the one owner: with more, one of these for each
-    services.on_close(shared.aclose)
+
+    def __init__(self, configuration: Any, *, most: int = MOST_OWNERS) -> None:
+        self._configuration = configuration
+        self._most = most
+        self._started = time.monotonic()
+        self._owned: dict[type | str, Factory] = {}
+        factories = {ServicePool: lambda _: self, **_constant(configuration)}
+        for app in mochi_apps():
+            shared_of_app, owned_of_app = app.factories(configuration)
+            factories |= shared_of_app
+            self._owned |= owned_of_app
+        self.shared = Services(factories)
+        self.when_loaded: Callable[[Services], object] | None = None
+        self._loaded: dict[str, Services] = {}
+        self._lock = threading.RLock()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def of(self, owner: str) -> Services:
+        """Return the services of an owner, loading them if they are not there."""
+        services = self._loaded.get(owner) or self._load(owner)
+        services.used_at = time.monotonic()
+        return services
+
+    def until(self, seconds: float) -> float:
+        """Return the time that is left of so many seconds from the start of the pool."""
+        return max(0.0, self._started + seconds - time.monotonic())
+
+    def build(self, owner: str) -> Services:
+        """Return services of an owner that the pool does not keep, to look at his data."""
+        configuration = self._configuration.for_owner(owner)
+        return Services({**_constant(configuration), **self._owned}, self.shared)
+
+    def loaded(self) -> Mapping[str, Services]:
+        """Return the services that there are, by their owners."""
+        with self._lock:
+            return dict(self._loaded)
+
+    def trim(self) -> None:
+        """Drop services beyond the bound that nobody uses, and close them in a task.
+
+        Does nothing in a thread without an event loop: whoever has one comes by.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        while len(self._loaded) > self._most:
+            loaded = self.loaded()
+            if not any(map(self.release, sorted(loaded, key=lambda each: loaded[each].used_at))):
+                return
+
+    def release(self, owner: str) -> bool:
+        """Drop an owner's services if nobody uses them, and close them in a task; on the loop."""
+        services = self._drop(owner)
+        if services is None:
+            return False
+        task = asyncio.create_task(services.aclose())
+        self._closing.add(task)
+        task.add_done_callback(self._closed)
+        return True
+
+    def _closed(self, task: asyncio.Task[None]) -> None:
+        self._closing.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("the services of an owner could not be closed", exc_info=error)
+
+    async def aclose(self) -> None:
+        """Close the services of all owners and then the shared ones, whatever they raise."""
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.shared.aclose)
+            every = [each.aclose() for each in self.loaded().values()]
+            failures = await asyncio.gather(*self._closing, *every, return_exceptions=True)
+            for failure in failures:
+                if isinstance(failure, BaseException):
+                    raise failure
+
+    def _load(self, owner: str) -> Services:
+        with self._lock:  # or two threads would each have their own
+            services = self._loaded.get(owner)
+            if services is None:
+                services = self.build(owner)
+                if self.when_loaded is not None:
+                    self.when_loaded(services)
+                self._loaded[owner] = services
+        self.trim()
+        return services
+
+    def _drop(self, owner: str) -> Services | None:
+        """Take an owner's services out and return them; None if they are in use."""
+        with self._lock:
+            services = self._loaded.pop(owner, None)
+            if services is None:
+                return None
+            # Who begins to act for the owner now waits for the lock; who did before is seen.
+            if is_acted_for(owner) or any(app.in_use(services) for app in mochi_apps()):
+                self._loaded[owner] = services
+                return None
+            return services
+
+
+def _constant(configuration: Any) -> dict[type | str, Factory]:
+    """Return the factories of settings; each app asks for a base of the class of the whole."""
+    return dict.fromkeys(type(configuration).__mro__, lambda _: configuration)
+
+
+def build_services(configuration: Any, owner: str = DEFAULT_OWNER) -> Services:
+    """Return the services of an owner for a process of their own; they close the shared ones."""
+    pool = ServicePool(configuration)
+    services = pool.of(owner)
+    services.on_close(pool.shared.aclose)
     return services
 
 
 def current_services() -> Services:
-    """Return this process's services, building them on first use."""
-    global _current  # noqa: PLW0603 - one container per process
-    if (services := _current) is not None:
-        return services
+    """Return the services of the owner that the running code acts for.
+
+    Raises:
+        LookupError: It acts for nobody.
+    """
+    return current_pool().of(principal().owner)
+
+
+def current_pool() -> ServicePool:
+    """Return this process's services by their owners, making the pool on first use."""
+    global _pool  # noqa: PLW0603 - one pool per process
+    if (pool := _pool) is not None:
+        return pool
     with _building:  # or two threads would each have their own
-        if _current is None:
-            _current = build_services(settings.MOCHI)
-        return _current
+        if _pool is None:
+            _pool = ServicePool(settings.MOCHI)
+        return _pool
 
 
-def install_services(services: Services | None) -> None:
+def install_pool(pool: ServicePool | None) -> None:
     """Set the process's services (for the lifespan and tests); None removes them."""
-    global _current  # noqa: PLW0603 - one container per process
-    _current = services
+    global _pool  # noqa: PLW0603 - one pool per process
+    _pool = pool
 
 
 def service(kind: type[Service]) -> Service:
-    """Return this process's service of a type."""
+    """Return a service of the owner that the running code acts for, or one that all share."""
     return current_services().get(kind)
+
+
+def shared_service(kind: type[Service]) -> Service:
+    """Return a service that all owners share, also where the running code acts for nobody."""
+    return current_pool().shared.get(kind)

@@ -4,6 +4,8 @@ This module imports no app, so that all of them can import it (docs/decisions/02
 """
 
 import re
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -28,6 +30,16 @@ class InvalidOwner(ValueError):
         )
 
 
+def require_owner(name: str) -> None:
+    """Check that a name can be an owner's.
+
+    Raises:
+        InvalidOwner: It could be a path to something else.
+    """
+    if _OWNER.fullmatch(name) is None:
+        raise InvalidOwner(name)
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """Names the owner that a request, a task or a command acts for, and what it may do.
@@ -49,8 +61,7 @@ class Principal:
     models: tuple[str, ...] = ("*",)
 
     def __post_init__(self) -> None:
-        if _OWNER.fullmatch(self.owner) is None:
-            raise InvalidOwner(self.owner)
+        require_owner(self.owner)
 
 
 OPERATOR = Principal(DEFAULT_OWNER, SCOPES)
@@ -62,6 +73,9 @@ IN_SCOPE = "mochi.principal"
 PRINCIPAL: ContextVar[Principal] = ContextVar("mochi_principal")
 """The principal of the running code. It has no default, so that code that nobody sent fails."""
 
+_acted_for: Counter[str] = Counter()
+_counting = threading.Lock()
+
 
 def principal() -> Principal:
     """Return who the running code acts for.
@@ -72,6 +86,11 @@ def principal() -> Principal:
     return PRINCIPAL.get()
 
 
+def is_acted_for(owner: str) -> bool:
+    """Return whether a block of ``acting_for`` runs for this owner, in any thread or task."""
+    return _acted_for[owner] > 0
+
+
 @contextmanager
 def acting_for(principal_or_owner: Principal | str) -> Iterator[None]:
     """Act for a principal, or for an owner with all scopes, in the block.
@@ -80,8 +99,16 @@ def acting_for(principal_or_owner: Principal | str) -> Iterator[None]:
         InvalidOwner: This is no name of an owner.
     """
     acting = principal_or_owner
-    token = PRINCIPAL.set(Principal(acting, SCOPES) if isinstance(acting, str) else acting)
+    if isinstance(acting, str):
+        acting = Principal(acting, SCOPES)
+    with _counting:
+        _acted_for[acting.owner] += 1
+    token = PRINCIPAL.set(acting)
     try:
         yield
     finally:
         PRINCIPAL.reset(token)
+        with _counting:
+            _acted_for[acting.owner] -= 1
+            if not _acted_for[acting.owner]:
+                del _acted_for[acting.owner]

@@ -8,6 +8,7 @@ from typing import Generic, Literal, TypeVar
 
 import msgspec
 
+from mochi_project.app import current_pool
 from sessions_app.errors import StorageError
 
 Reachability = Literal["files", "ok", "unreachable", "unwritable", "full"]
@@ -15,6 +16,8 @@ Reachability = Literal["files", "ok", "unreachable", "unwritable", "full"]
 
 ANSWER_SECONDS = 1.5
 QUEUE_FRESH_SECONDS = 1.0
+OBJECTS_FRESH_SECONDS = 30.0
+"""The time for which what was listed of an object store is used: it costs several requests."""
 
 
 class JournalState(msgspec.Struct, frozen=True):
@@ -78,30 +81,11 @@ class CachedCheck(Generic[T]):
 class Stores:
     """Tells about stores that are files of this machine; the base of those that are shared.
 
-    Args:
-        failing: Returns the failed summaries.
-        oldest_due_seconds: Returns how long the oldest due summary has been waiting.
-        fresh_seconds: How long what these return may be used.
-
     Attributes:
         are_shared: Whether other machines use them, too.
     """
 
     are_shared = False
-
-    def __init__(
-        self,
-        failing: Callable[[], Sequence[object]],
-        oldest_due_seconds: Callable[[], float] = float,
-        *,
-        fresh_seconds: float = 0.0,
-    ) -> None:
-        self._failing = failing
-        self._oldest_due_seconds = oldest_due_seconds
-        self._failures = CachedCheck(self._count_failures, 0, fresh_seconds=fresh_seconds)
-        self._queue_age: CachedCheck[float] = CachedCheck(
-            self._oldest_due, math.nan, fresh_seconds=max(fresh_seconds, QUEUE_FRESH_SECONDS)
-        )
 
     def check(self) -> list[str]:
         """Return warnings about shared stores, one sentence each. Blocks.
@@ -127,6 +111,30 @@ class Stores:
         """Return whether the object store responds and takes writes."""
         return "files"
 
+
+class SummaryChecks:
+    """Tells how the summaries of an owner come along.
+
+    Args:
+        failing: Returns the failed summaries.
+        oldest_due_seconds: Returns how long the oldest due summary has been waiting.
+        fresh_seconds: How long what these return may be used.
+    """
+
+    def __init__(
+        self,
+        failing: Callable[[], Sequence[object]],
+        oldest_due_seconds: Callable[[], float] = float,
+        *,
+        fresh_seconds: float = 0.0,
+    ) -> None:
+        self._failing = failing
+        self._oldest_due_seconds = oldest_due_seconds
+        self._failures = CachedCheck(self._count_failures, 0, fresh_seconds=fresh_seconds)
+        self._queue_age: CachedCheck[float] = CachedCheck(
+            self._oldest_due, math.nan, fresh_seconds=max(fresh_seconds, QUEUE_FRESH_SECONDS)
+        )
+
     async def failures(self) -> int:
         """Return the number of failed summaries; 0 if unknown."""
         return await self._failures.answer()
@@ -147,3 +155,13 @@ class Stores:
             return len(self._failing())
         except StorageError:  # reported as the state of the store
             return 0
+
+
+async def queue_age() -> float | None:
+    """Return how many seconds the oldest due summary has been waiting; None if unknown.
+
+    That is of those of the owners whose services are loaded.
+    """
+    checks = [each.made(SummaryChecks) for each in current_pool().loaded().values()]
+    ages = await asyncio.gather(*(check.queue_age() for check in checks if check is not None))
+    return None if None in ages else max((age for age in ages if age is not None), default=0.0)

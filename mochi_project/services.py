@@ -1,24 +1,26 @@
 """Provides what the server does by itself: chores, background work, checks of its stores."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
+from contextlib import ExitStack
 
 from chat.notices.notifier import Notifier
 from chat.services import people_storage
 from chat.storage.task_queue import TaskQueue
 from chat.summaries.service import SummaryService
-from mochi_project.app import Factory, Services, mochi_apps
-from mochi_project.background.housekeeping import Housekeeper
+from mochi_project.app import Factory, ServicePool, Services, mochi_apps
+from mochi_project.background.housekeeping import Chore, Chores, Housekeeper
+from mochi_project.background.rounds import OwnerFolders, Rounds
 from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.background.task_queue import DatabaseTaskQueue
-from mochi_project.configuration.app_settings import AppSettings
+from mochi_project.configuration.app_settings import USERS, AppSettings
 from mochi_project.configuration.config import ServerSettings
 from mochi_project.key_variables import KeyVariables
 from mochi_project.keys.ring import KeyRing
 from mochi_project.keys.store import KeyStore, keys_directory
 from mochi_project.memory.large_responses import LargeResponses
 from mochi_project.memory.release import give_back_memory
-from mochi_project.reachability import Stores
+from mochi_project.principal import DEFAULT_OWNER, acting_for
+from mochi_project.reachability import OBJECTS_FRESH_SECONDS, Stores, SummaryChecks
 from mochi_project.telemetry import Telemetry
 from models_app.services import profile_records
 from models_app.settings import ModelsSettings
@@ -27,37 +29,97 @@ from sessions_app.store.records import RECORD_LIMIT, RecordStores
 from tools_app.hosts.fork_server_client import KeyNames
 
 
-def _housekeeper(services: Services) -> Housekeeper:
-    chores: dict[str, Callable[[], object]] = {}
-    urgent: dict[str, Callable[[], object]] = {}
+def _chores(services: Services) -> Chores:
+    regular: dict[str, Chore] = {}
+    urgent: dict[str, Chore] = {}
     for app in mochi_apps():
-        chores |= app.chores(services)
+        regular |= app.chores(services)
         urgent |= app.urgent_chores(services)
-    return Housekeeper(chores | {"give memory back": give_back_memory}, urgent)
+    return Chores(regular, urgent)
 
 
-def _stores(services: Services) -> Stores:
-    summaries = services.get(SummaryService)
-    return Stores(summaries.failing, summaries.oldest_due_seconds)
+def _housekeeper(services: Services) -> Housekeeper:
+    regular: dict[str, Chore] = {"give memory back": give_back_memory}
+    urgent: dict[str, Chore] = {}
+    for app in mochi_apps():
+        regular |= app.shared_chores(services)
+        urgent |= app.shared_urgent_chores(services)
+    pool, owners = services.get(ServicePool), services.get(OwnerFolders)
+    return Housekeeper(pool, Chores(regular, urgent), owners)
 
 
-def tell_of_questions(services: Services) -> None:
-    """Queue notices of all open questions: after a start nobody knows which were sent. Blocks."""
+class DueSummaries:
+    """Queues overdue summaries: of loaded owners each time, of the others by turns. Blocks.
+
+    Once after a worker has started, people are told again of the open questions of each owner.
+
+    Args:
+        pool: The services by owners.
+        owners: Finds the others.
+    """
+
+    def __init__(self, pool: ServicePool, owners: OwnerFolders) -> None:
+        self._pool = pool
+        self._owners = owners
+        self._rounds = Rounds(owners.all)
+
+    def __call__(self, *, worker_is_new: bool = False) -> None:
+        """Queue what is overdue.
+
+        Raises:
+            StorageError: That of some owners can't be found; that of others was queued.
+        """
+        if worker_is_new:
+            self._rounds = Rounds(self._owners.all)
+        loaded = _in_use(self._pool)
+        others = [owner for owner in self._rounds.next() if owner not in loaded]
+        with ExitStack() as stack:  # each is called, whatever the others raise
+            for owner, services in loaded.items():
+                stack.callback(_queue_due, owner, services, worker_is_new=worker_is_new)
+            for owner in others:
+                services, is_new = self._pool.build(owner), self._rounds.is_first
+                stack.callback(_queue_due, owner, services, worker_is_new=is_new)
+
+
+def _in_use(pool: ServicePool) -> Mapping[str, Services]:
+    return {DEFAULT_OWNER: pool.of(DEFAULT_OWNER), **pool.loaded()}
+
+
+def _queue_due(owner: str, services: Services, *, worker_is_new: bool) -> None:
+    with acting_for(owner):
+        services.get(SummaryService).queue_due(worker_is_new=worker_is_new)
+        if worker_is_new:
+            _tell_of_questions(services)
+
+
+def _tell_of_questions(services: Services) -> None:
     services.get(Notifier).find_open(people_storage(services).confirmation_store)
 
 
-def _queue_due(services: Services, *, worker_is_new: bool = False) -> None:
-    services.get(SummaryService).queue_due(worker_is_new=worker_is_new)
-    if worker_is_new:
-        tell_of_questions(services)
+def tell_of_questions(pool: ServicePool) -> None:
+    """Queue notices of all open questions: after a start nobody knows which were sent. Blocks."""
+    for owner, services in _in_use(pool).items():
+        with acting_for(owner):
+            _tell_of_questions(services)
+
+
+def due_summaries(services: Services) -> DueSummaries:
+    """Return what queues the overdue summaries of all owners."""
+    return DueSummaries(services.get(ServicePool), services.get(OwnerFolders))
 
 
 def _supervisor(services: Services) -> WorkerSupervisor:
     return WorkerSupervisor(
         services.get(ServerSettings),
-        partial(_queue_due, services),
+        due_summaries(services),
         deadline=services.get(Deadline),
     )
+
+
+def _summary_checks(services: Services) -> SummaryChecks:
+    summaries, settings = services.get(SummaryService), services.get(AppSettings)
+    seconds = 0.0 if settings.sessions_url is None else OBJECTS_FRESH_SECONDS
+    return SummaryChecks(summaries.failing, summaries.oldest_due_seconds, fresh_seconds=seconds)
 
 
 def _task_queue(services: Services) -> TaskQueue:
@@ -80,9 +142,9 @@ FACTORIES: Mapping[type | str, Factory] = {
     TaskQueue: _task_queue,
     Telemetry: lambda _: Telemetry(),
     LargeResponses: lambda _: LargeResponses(),
-}
-OWNED: Mapping[type | str, Factory] = {
-    Stores: _stores,
+    Stores: lambda _: Stores(),
     Housekeeper: _housekeeper,
+    OwnerFolders: lambda services: OwnerFolders(services.get(AppSettings).server_dir / USERS),
     WorkerSupervisor: _supervisor,
 }
+OWNED: Mapping[type | str, Factory] = {Chores: _chores, SummaryChecks: _summary_checks}

@@ -3,14 +3,15 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from copy import copy
+from typing import Any, Self, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from models_app.aliases import ModelAliases
 from models_app.errors import ModelError, ModelNotFound, NetworkError, OllamaUnreachable
-from models_app.language_model import LanguageModel, ModelInfo
+from models_app.language_model import AgentModels, LanguageModel, ModelInfo
 from models_app.missing_models import explained
 from models_app.model_calls import ModelCallLog, ModelCallObserver, ObservedModel
 from models_app.ollama.language_model import OllamaLanguageModel
@@ -52,14 +53,6 @@ class ModelListing(msgspec.Struct, frozen=True, kw_only=True):
     unavailable: Sequence[UnavailableProvider] = ()
 
 
-class AgentModels(LanguageModel, Protocol):
-    """The models of all agents, agents' names being the models'."""
-
-    async def list_models(self) -> list[ModelInfo]:
-        """Return the agents that can be used, by name."""
-        ...
-
-
 class ModelCatalogue:
     """All models that this server can use, by name.
 
@@ -76,8 +69,6 @@ class ModelCatalogue:
         open_vendor: Opens the models of a vendor that only a profile names.
         observer: Sees every call of every model that the catalogue hands out.
         prices: Their prices.
-        agents: Makes the model of all agents, agents' names being the models'; it gets the
-            catalogue, for agents' own models. None if there are no agents.
         aliases: Further names of models.
     """
 
@@ -91,7 +82,6 @@ class ModelCatalogue:
         open_vendor: Callable[[Vendor], VendorLanguageModel] = VendorLanguageModel,
         observer: ModelCallObserver | None = None,
         prices: Prices = NO_PRICES,
-        agents: "Callable[[ModelCatalogue], AgentModels] | None" = None,
         aliases: ModelAliases | None = None,
     ) -> None:
         self._aliases = aliases or ModelAliases()
@@ -110,7 +100,18 @@ class ModelCatalogue:
         self._profiles = (
             ProfileLanguageModel(profiles, self._model_of, gate=profile_gate) if profiles else None
         )
-        self._agents = agents(self) if agents else None
+        self._agents: AgentModels | None = None
+
+    def with_agents(self, agents: "Callable[[ModelCatalogue], AgentModels]") -> Self:
+        """Return a catalogue of the same providers with the models of an owner's agents.
+
+        Args:
+            agents: Makes the model of all agents, agents' names being the models'; it gets the
+                catalogue, for agents' own models.
+        """
+        own = copy(self)
+        own._agents = agents(own)  # noqa: SLF001 - of this class
+        return own
 
     @property
     def public_host(self) -> str:

@@ -296,3 +296,11 @@ class LanguageModel(Protocol):
             ModelError: The provider can't be asked.
         """
         ...
+
+
+class AgentModels(LanguageModel, Protocol):
+    """The models of all agents, agents' names being the models'."""
+
+    async def list_models(self) -> list[ModelInfo]:
+        """Return the agents that can be used, by name."""
+        ...

@@ -1,13 +1,14 @@
 """Provides the language models: Ollama's, and those of the configured providers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
+from typing import NamedTuple
 
 from mochi_project.app import Factory, Services
 from mochi_project.trust.contents import PROFILES
 from mochi_project.trust.gate import TrustGate
 from models_app.aliases import ModelAliases
-from models_app.catalogue import AgentModels, ModelCatalogue
+from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
 from models_app.model_calls import ModelCallHeaders, ModelCallLog, ModelCallObserver
 from models_app.ollama.language_model import OllamaLanguageModel
@@ -25,15 +26,14 @@ def profile_records(services: Services) -> Records:
     return services.get(RecordStores).open(directory, "profiles")
 
 
-def build_models(
-    services: Services, agents: Callable[[ModelCatalogue], AgentModels] | None = None
-) -> ModelCatalogue:
-    """Build the catalogue of models, which connects to a provider on first use.
+class SharedModels(NamedTuple):
+    """Holds the models that all owners share: all but those of their agents."""
 
-    Args:
-        services: The services that it uses.
-        agents: Builds the agents' models, as for ``ModelCatalogue``.
-    """
+    catalogue: ModelCatalogue
+
+
+def _models(services: Services) -> SharedModels:
+    """Build the catalogue of models, which connects to a provider on first use."""
     settings = services.get(ModelsSettings)
     silence = settings.upstream_timeout_seconds
     call_headers = services.get(ModelCallHeaders).make
@@ -65,11 +65,10 @@ def build_models(
         open_vendor=open_vendor,
         observer=services.get(ModelCallObserver),
         prices=services.get(Prices),
-        agents=agents,
         aliases=ModelAliases(settings.model_aliases),
     )
     services.on_close(models.aclose)
-    return models
+    return SharedModels(models)
 
 
 def _default_model(services: Services) -> DefaultModel:
@@ -80,8 +79,9 @@ FACTORIES: Mapping[type | str, Factory] = {
     ModelCallObserver: lambda _: ModelCallLog(),
     ModelCallHeaders: lambda _: ModelCallHeaders(),
     Prices: lambda _: NO_PRICES,
+    SharedModels: _models,
 }
 OWNED: Mapping[type | str, Factory] = {
-    ModelCatalogue: build_models,
+    ModelCatalogue: lambda services: services.get(SharedModels).catalogue,
     DefaultModel: _default_model,
 }

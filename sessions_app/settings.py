@@ -28,5 +28,5 @@ class SessionsSettings(AppSettings):
         20, ge=0, le=100, description="How many images and files a message may have"
     )
 
-    resolved_sessions_dir: ClassVar = AbsolutePath("sessions_dir")
-    resolved_agent_chats_dir: ClassVar = AbsolutePath("agent_chats_dir")
+    resolved_sessions_dir: ClassVar = AbsolutePath("sessions_dir", of_owner=True)
+    resolved_agent_chats_dir: ClassVar = AbsolutePath("agent_chats_dir", of_owner=True)

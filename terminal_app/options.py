@@ -10,6 +10,7 @@ from typing import Any
 from mochi_project.app import Services, build_services
 from mochi_project.configuration.config import ServerSettings
 from mochi_project.configuration.test_mode import scripted_model
+from mochi_project.principal import principal
 from models_app.default_model import DefaultModel
 from sessions_app.errors import ValidationFailed
 from sessions_app.service import SessionManager
@@ -72,7 +73,7 @@ async def open_conversation(
     if "log_level" not in settings.model_fields_set:
         logging.getLogger().setLevel(logging.ERROR)  # what matters is shown
     async with scripted_model(settings) as configured:
-        services = build_services(configured)
+        services = build_services(configured, principal().owner)
         try:
             session_id = await _session_of(services, options)
             model = options["model"]

@@ -13,6 +13,7 @@ import pytest
 from blockbuster import BlockBuster
 from hypothesis import settings
 
+from mochi_project.principal import OPERATOR, acting_for
 from tests.functional.processes import ForkedToolServer
 
 pytest_plugins = ["tests.object_server", "tests.redis_server", "tests.warm.plugin"]
@@ -88,6 +89,13 @@ def nothing_blocks_the_loop(
     # was patched in `os` would become the detector's own function, for ever.
     monkeypatch.undo()
     detector.deactivate()
+
+
+@pytest.fixture
+def acts_as_operator() -> Iterator[None]:
+    """Act for the owner ``default``, as commands do; requests act for whom the guard names."""
+    with acting_for(OPERATOR):
+        yield
 
 
 @pytest.fixture

@@ -5,9 +5,10 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mochi_project.app import Services
+from mochi_project.app import ServicePool, Services, install_pool
 from mochi_project.background.housekeeping import Housekeeper
 from mochi_project.configuration.app_settings import AppSettings
+from mochi_project.principal import DEFAULT_OWNER
 
 
 def services_of(values: Mapping[type, Any]) -> Services:
@@ -18,6 +19,29 @@ def services_of(values: Mapping[type, Any]) -> Services:
         for kind in (type(value).__mro__ if isinstance(value, AppSettings) else (given,))
     }
     return Services({kind: lambda _, value=value: value for kind, value in kinds.items()})
+
+
+class OneOwner(ServicePool):
+    """Has services of one owner that the test made, as shared ones, too."""
+
+    def __init__(self, services: Services, owner: str = DEFAULT_OWNER) -> None:
+        self.shared = services
+        self._owner = owner
+
+    def of(self, owner: str) -> Services:
+        """Return them, if they are this owner's."""
+        if owner != self._owner:
+            raise LookupError(owner)
+        return self.shared
+
+    def loaded(self) -> Mapping[str, Services]:
+        """Return them."""
+        return {self._owner: self.shared}
+
+
+def install_services(services: Services | None) -> None:
+    """Have routes and commands use these services; None removes them."""
+    install_pool(None if services is None else OneOwner(services))
 
 
 async def do_chores(services: Services, is_done: Callable[[], bool]) -> None:

@@ -42,5 +42,5 @@ class ToolsSettings(AppSettings):
     )
 
     resolved_tools_dir: ClassVar = AbsolutePath("tools_dir")
-    resolved_workspace: ClassVar = AbsolutePath("workspace")
+    resolved_workspace: ClassVar = AbsolutePath("workspace", of_owner=True)
     resolved_mcp_config_path: ClassVar = AbsolutePath("mcp_config_path")

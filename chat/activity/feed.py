@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from weakref import WeakSet
 
 from chat.activity.events import ActivityEvent, Reset, event_of
 from chat.activity.listener import ActivityListener
@@ -37,6 +38,15 @@ KEEP_SECONDS = 60.0
 RETRY_SECONDS = 1.0
 
 
+class ActivityFeeds(WeakSet["ActivityFeed"]):
+    """The feeds of all owners of data in this process."""
+
+    @property
+    def listener_count(self) -> int:
+        """The number of those who listen to any of them."""
+        return sum(feed.listener_count for feed in self)
+
+
 class ActivityFeed:
     """Keeps the listeners of this process, and sends them the changes of all processes.
 
@@ -48,6 +58,7 @@ class ActivityFeed:
         changes: The log of changes.
         states: Reads sessions with their states.
         most_listeners: How many may listen at once.
+        feeds: Those of all owners, whose listeners count together; None for this one alone.
 
     Attributes:
         states: As given.
@@ -59,7 +70,10 @@ class ActivityFeed:
         states: StateReader,
         *,
         most_listeners: int,
+        feeds: ActivityFeeds | None = None,
     ) -> None:
+        self._feeds = ActivityFeeds() if feeds is None else feeds
+        self._feeds.add(self)
         self.states = states
         self._changes = changes
         self._most_listeners = most_listeners
@@ -74,8 +88,8 @@ class ActivityFeed:
 
     @property
     def listener_count(self) -> int:
-        """The number of those who listen here."""
-        return len(self._listeners)
+        """The number of those who listen here, or are about to."""
+        return len(self._listeners) + self._entering
 
     async def listen(self, after: str = "") -> ActivityListener:
         """Listen to what changes from now on, or to what came after an id.
@@ -90,7 +104,7 @@ class ActivityFeed:
         """
         if self._is_closed():
             raise ShuttingDown
-        if len(self._listeners) + self._entering >= self._most_listeners:
+        if self._feeds.listener_count >= self._most_listeners:
             raise TooManyListeners(self._most_listeners)
         self._entering += 1
         try:

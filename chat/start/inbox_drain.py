@@ -68,6 +68,11 @@ class InboxDrain:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
+    @property
+    def is_busy(self) -> bool:
+        """Return whether a turn is about to start."""
+        return bool(self._tasks)
+
     def close(self) -> None:
         """Start no more turns; what waits is found by the next process."""
         self._closed = True

@@ -9,6 +9,9 @@ from typing import Any
 
 from chat.errors import TooManyTurns, TooManyTurnsOfClient
 
+MOST_RESUMED = 8
+"""The turns of dead processes that go on at once until their first output."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnLimits:
@@ -34,6 +37,8 @@ class TurnPlaces:
 
     Attributes:
         when_free: Called each time that a place is given back.
+        suspects: Those of turns that died without output, until their first output.
+        resumed: Those of other turns of dead processes, until their first output.
     """
 
     def __init__(self, active: int, per_client: int = 0) -> None:
@@ -41,7 +46,9 @@ class TurnPlaces:
         self._per_client = per_client
         self._taken = 0
         self._taken_by: Counter[str] = Counter()
-        self.when_free: list[Callable[[], None]] = []
+        self.when_free = set[Callable[[], None]]()
+        self.suspects = asyncio.Semaphore(1)
+        self.resumed = asyncio.Semaphore(MOST_RESUMED)
 
     @property
     def is_full(self) -> bool:
@@ -71,7 +78,11 @@ class TurnPlaces:
             self._taken_by[counted] -= 1
             if not self._taken_by[counted]:
                 del self._taken_by[counted]
-        for call in self.when_free:
+        self.call_waiting()
+
+    def call_waiting(self) -> None:
+        """Let what waits for a place try again."""
+        for call in tuple(self.when_free):
             call()
 
 

@@ -1,16 +1,20 @@
 """Declares the port of the task queue of the background workers."""
 
+from dataclasses import dataclass
 from typing import Protocol
+
+from mochi_project.principal import DEFAULT_OWNER
 
 
 class TaskQueue(Protocol):
     """Queues function calls. Tasks may get lost, so callers must be able to queue them again.
 
-    Attributes:
-        is_shared: Whether several workers run the calls, which then have to ``hold`` them.
+    Where several workers run the calls, they have to ``hold`` them.
     """
 
-    is_shared: bool
+    @property
+    def is_shared(self) -> bool:
+        """Return whether several workers run the calls."""
 
     def add(self, function: str, *arguments: str, delay_seconds: float) -> bool:
         """Queue calls of a function with these arguments, all or none. Blocks.
@@ -37,3 +41,50 @@ class TaskQueue(Protocol):
 
     def release(self, function: str, argument: str) -> None:
         """End the lease; the call is not queued again. Blocks."""
+
+
+@dataclass(frozen=True)
+class TasksOfOwner:
+    """Queues calls for the sessions of one owner of data; implements ``TaskQueue``.
+
+    An argument is ``owner/session``; of the owner ``default`` it is the session alone, as in queues
+    of former versions.
+
+    Attributes:
+        queue: The queue of all owners.
+        owner: The owner.
+    """
+
+    queue: TaskQueue
+    owner: str
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether several workers run the calls."""
+        return self.queue.is_shared
+
+    def add(self, function: str, *arguments: str, delay_seconds: float) -> bool:
+        """Queue calls of a function."""
+        named = map(self._named, arguments)
+        return self.queue.add(function, *named, delay_seconds=delay_seconds)
+
+    def hold(self, function: str, argument: str) -> bool:
+        """Lease a call to this process while it runs."""
+        return self.queue.hold(function, self._named(argument))
+
+    def renew(self, function: str, argument: str) -> None:
+        """Renew the lease of a call."""
+        self.queue.renew(function, self._named(argument))
+
+    def release(self, function: str, argument: str) -> None:
+        """End the lease of a call."""
+        self.queue.release(function, self._named(argument))
+
+    def _named(self, argument: str) -> str:
+        return argument if self.owner == DEFAULT_OWNER else f"{self.owner}/{argument}"
+
+
+def owner_and_session(argument: str) -> tuple[str, str]:
+    """Return the owner and the session of a queued call."""
+    owner, _, session_id = argument.rpartition("/")
+    return owner or DEFAULT_OWNER, session_id

@@ -17,6 +17,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from cluster_app.redis.connection import RedisConnection
 from sessions_app.errors import StorageError
@@ -106,7 +107,7 @@ class LeaseOwners:
         self._names = {os.getpid(): name}
         self._clock = clock
         self._in_background = in_background
-        self._condemned_calls: list[Callable[[str], None]] = []
+        self._condemned_calls: set[Callable[[str], None]] = set()
         self._dead: dict[str, None] = {}
         self._of_processes: dict[int, _LeaseState] = {}
 
@@ -154,9 +155,10 @@ class LeaseOwners:
         life = self._of_processes.get(os.getpid())
         return life is None or life.holds()
 
-    def when_condemned(self, call: Callable[[str], None]) -> None:
+    def when_condemned(self, call: Callable[[str], None]) -> Callable[[], None]:
         """Register a callback, run in a thread, for ids of this process declared dead."""
-        self._condemned_calls.append(call)
+        self._condemned_calls.add(call)
+        return partial(self._condemned_calls.discard, call)
 
     def condemn(self, owner: str) -> None:
         """Declare a process dead that is known to be, without waiting for its lease to expire.
@@ -234,7 +236,7 @@ class LeaseOwners:
 
     def _notify_condemned(self, owner: str) -> None:
         logger.error("this process was declared dead; its turns end", extra={"owner": owner})
-        for call in list(self._condemned_calls):
+        for call in tuple(self._condemned_calls):
             try:
                 call(owner)
             except Exception:  # the other callbacks must run

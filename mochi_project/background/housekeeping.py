@@ -1,72 +1,132 @@
-"""Runs periodic chores: seals dead turns, sweeps obsolete data."""
+"""Runs periodic chores of all owners of data: seals dead turns, sweeps obsolete data."""
 
 import asyncio
 import logging
 import random
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
+from mochi_project.app import ServicePool
+from mochi_project.background.rounds import OwnerFolders, Rounds
+from mochi_project.principal import acting_for
 from sessions_app.errors import MochiError
 
 logger = logging.getLogger(__name__)
 
 URGENT_SECONDS = 1.0
+Chore = Callable[[], object]
+
+
+class Chores(NamedTuple):
+    """Holds the chores of an owner, each by its name for the log.
+
+    Attributes:
+        regular: To do in each interval.
+        urgent: To do every second, which are almost free when there is nothing to do.
+    """
+
+    regular: Mapping[str, Chore]
+    urgent: Mapping[str, Chore]
 
 
 class Housekeeper:
-    """Runs chores, each in a thread; a failing chore does not affect the others.
+    """Runs chores in threads; a failing chore does not affect the others.
+
+    At the start, owners are loaded who have something unfinished, of whatever process died. Later,
+    those who are not loaded are visited by turns (docs/decisions/0203).
 
     Args:
-        chores: Functions, by names for the log.
-        urgent: Chores to run every second, which are almost free when there is nothing to do.
+        pool: The services by owners, which have the ``Chores`` of each.
+        chores: What is done for the whole process.
+        owners: Finds the others.
     """
 
-    def __init__(
-        self,
-        chores: Mapping[str, Callable[[], object]],
-        urgent: Mapping[str, Callable[[], object]] | None = None,
-    ) -> None:
-        self._chores = dict(chores)
-        self._urgent = urgent or {}
-        self._failing: set[str] = set()
+    def __init__(self, pool: ServicePool, chores: Chores, owners: OwnerFolders) -> None:
+        self._pool = pool
+        self._chores, self._urgent = dict(chores.regular), chores.urgent
+        self._owners = owners
+        self._rounds = Rounds(owners.all)
+        self._failing: set[tuple[str, str]] = set()
+        self._stopped = False
 
-    def add(self, name: str, chore: Callable[[], object]) -> None:
-        """Add a chore; call before ``run``."""
+    def add(self, name: str, chore: Chore) -> None:
+        """Add a chore of the whole process; call before ``run``."""
         self._chores[name] = chore
 
     async def run(
         self, interval_seconds: float = 60, *, urgent_seconds: float = URGENT_SECONDS
     ) -> None:
         """Run every chore now and once in each interval, until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._repeat(self._chores, lambda: interval_seconds))
-            if self._urgent:
-                group.create_task(self._repeat(self._urgent, lambda: _about(urgent_seconds)))
-
-    async def _repeat(
-        self, chores: Mapping[str, Callable[[], object]], pause: Callable[[], float]
-    ) -> None:
-        while True:
-            for name, chore in chores.items():
-                await self._do(name, chore)
-            await asyncio.sleep(pause())
-
-    async def _do(self, name: str, chore: Callable[[], object]) -> None:
+        self._stopped = False
         try:
-            await asyncio.to_thread(chore)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._repeat_regular(interval_seconds))
+                group.create_task(self._repeat_urgent(urgent_seconds))
+        finally:
+            self._stopped = True
+
+    async def _repeat_regular(self, interval_seconds: float) -> None:
+        visited = await asyncio.to_thread(self._owners.unfinished)
+        while True:
+            for owner in self._pool.loaded():
+                await asyncio.to_thread(self._do_regular, owner)
+            await asyncio.to_thread(self._do_all, "", self._chores)
+            for owner in visited:
+                await self._visit(owner)
+            await asyncio.sleep(interval_seconds)
+            visited = await asyncio.to_thread(self._rounds.next)
+
+    async def _repeat_urgent(self, interval_seconds: float) -> None:
+        while True:
+            if self._urgent:
+                await asyncio.to_thread(self._do_all, "", self._urgent, is_urgent=True)
+            for owner, services in self._pool.loaded().items():
+                chores = services.made(Chores)
+                if chores is not None and chores.urgent:
+                    await asyncio.to_thread(self._do_urgent, owner, chores.urgent)
+            await asyncio.sleep(_about(interval_seconds))
+
+    async def _visit(self, owner: str) -> None:
+        """Do the chores of an owner, who is loaded only for that if nothing of his runs."""
+        if owner not in self._pool.loaded():
+            await asyncio.to_thread(self._do_regular, owner)
+            self._pool.release(owner)
+
+    def _do_regular(self, owner: str) -> None:
+        with acting_for(owner):
+            try:
+                chores = self._pool.of(owner).get(Chores).regular
+            except Exception:  # those of other owners are done
+                logger.exception("an owner's services can't be loaded", extra={"owner": owner})
+            else:
+                self._do_all(owner, chores)
+
+    def _do_urgent(self, owner: str, chores: Mapping[str, Chore]) -> None:
+        with acting_for(owner):
+            self._do_all(owner, chores, is_urgent=True)
+
+    def _do_all(self, owner: str, chores: Mapping[str, Chore], *, is_urgent: bool = False) -> None:
+        for name, chore in chores.items():
+            if self._stopped:
+                return
+            self._do(owner, name, chore, is_urgent=is_urgent)
+
+    def _do(self, owner: str, name: str, chore: Chore, *, is_urgent: bool) -> None:
+        try:
+            chore()
         except Exception as error:
-            if (
-                name not in self._failing or name not in self._urgent
-            ):  # log an urgent chore once, not every second
+            # An urgent chore is logged once, not every second.
+            if not is_urgent or (owner, name) not in self._failing:
                 logger.log(
                     logging.ERROR,
                     "a chore failed; it will be retried: %s",
                     error,
                     exc_info=not isinstance(error, MochiError | OSError),
-                    extra={"chore": name},
+                    extra={"chore": name, "owner": owner},
                 )
-            self._failing.add(name)
+            self._failing.add((owner, name))
         else:
-            self._failing.discard(name)
+            self._failing.discard((owner, name))
 
 
 def _about(seconds: float) -> float:

@@ -16,9 +16,12 @@ from pydantic import (
 
 from mochi_project.configuration.constants import ENV_PREFIX
 from mochi_project.configuration.setting_types import DataPath, JournalUrl, SessionsUrl
-from mochi_project.principal import DEFAULT_OWNER
+from mochi_project.principal import DEFAULT_OWNER, require_owner
 from mochi_project.trust.decision import ALL_TRUSTED, Trust
 from mochi_project.trust.records import private_directory
+
+USERS = "users"
+"""The folder with the data of the owners, each in one of its own (docs/decisions/0203)."""
 
 Part = TypeVar("Part", bound="AppSettings")
 
@@ -32,16 +35,21 @@ class AbsolutePath:
 
     Args:
         setting: The name of the setting.
+        of_owner: Whether each owner has his own, at the default below his folder.
     """
 
-    def __init__(self, setting: str) -> None:
+    def __init__(self, setting: str, *, of_owner: bool = False) -> None:
         self._setting = setting
+        self._of_owner = of_owner
 
     def __get__(self, settings: "AppSettings", owner: object = None) -> Path:
         """Return the path."""
-        path: Path = getattr(settings, self._setting)
+        path, base = getattr(settings, self._setting), settings.server_dir
+        if self._of_owner and settings.owner != DEFAULT_OWNER:
+            path = type(settings).model_fields[self._setting].default
+            base = settings.resolved_data_dir
         # Path.resolve() raises RuntimeError for a link that leads to itself; who opens it says why.
-        return Path(os.path.realpath(settings.resolved_data_dir / path))
+        return Path(os.path.realpath(base / path))
 
 
 class AppSettings(BaseModel):
@@ -84,7 +92,11 @@ class AppSettings(BaseModel):
         """Return these settings as those of an owner, whose data are below ``users/``.
 
         Of ``default`` they are themselves. What all owners share stays where it is.
+
+        Raises:
+            InvalidOwner: This is no name of an owner.
         """
+        require_owner(owner)
         if owner == self._owner:
             return self
         copy = self.model_copy()
@@ -142,13 +154,19 @@ class AppSettings(BaseModel):
         return value
 
     @property
-    def resolved_data_dir(self) -> Path:
-        """The base directory, absolute."""
+    def server_dir(self) -> Path:
+        """The base directory of what all owners share, absolute."""
         return self.data_dir.resolve()
 
     @property
+    def resolved_data_dir(self) -> Path:
+        """The base directory of the owner, absolute; of ``default`` that of the server."""
+        server_dir = self.server_dir
+        return server_dir if self._owner == DEFAULT_OWNER else server_dir / USERS / self._owner
+
+    @property
     def resolved_state_dir(self) -> Path:
-        """The directory of the server's own state (``.mochi``), absolute."""
+        """The directory of the server's own state (``.mochi``) of the owner, absolute."""
         return self.resolved_data_dir / ".mochi"
 
     @property
@@ -161,5 +179,5 @@ class AppSettings(BaseModel):
     @property
     def trust(self) -> Trust:
         """The parts of the data folder that may be used; all of them if a program replaced it."""
-        is_about_it = self._trust.folder in {None, self.resolved_data_dir}
+        is_about_it = self._trust.folder in {None, self.server_dir}
         return self._trust if is_about_it else ALL_TRUSTED

@@ -3,7 +3,7 @@
 import argparse
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal
 
 from django.conf import settings as django_settings
@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from mochi_project.cli import program_flags
 from mochi_project.flags import check_flags
+from mochi_project.principal import DEFAULT_OWNER, InvalidOwner, acting_for
 from mochi_project.screen_text import printable
 from mochi_project.version import VERSION
 from sessions_app.errors import MochiError
@@ -22,9 +23,19 @@ WRONG_USAGE = 2
 
 
 class Actions:
-    """The actions of a command: ``mochi-server COMMAND ACTION``."""
+    """The actions of a command: ``mochi-server COMMAND ACTION``.
 
-    def __init__(self, parser: argparse.ArgumentParser) -> None:
+    Args:
+        parser: The parser of the command.
+        add_arguments: Declares what all of them take.
+    """
+
+    def __init__(
+        self,
+        parser: argparse.ArgumentParser,
+        add_arguments: Callable[[argparse.ArgumentParser], None],
+    ) -> None:
+        self._add_arguments = add_arguments
         self.parsers: dict[str, argparse.ArgumentParser] = {}
         self._parsers = parser.add_subparsers(
             dest="action", required=True, metavar="ACTION", title="actions"
@@ -37,6 +48,7 @@ class Actions:
             name, help=help, description=description
         )
         self.parsers[name] = parser
+        self._add_arguments(parser)
         return parser
 
 
@@ -51,10 +63,12 @@ class MochiCommand(BaseCommand):
         data_dir: What happens to a data directory that is not there: a command that needs it is
             refused, or it is made, or the command does without.
         making_actions: The actions that make it, of a command that needs it.
+        of_owner: Whether it acts on the data of one owner: that of ``--owner``.
     """
 
     data_dir: Literal["needed", "made", "unused"] = "needed"
     making_actions: Collection[str] = ()
+    of_owner = False
 
     suppressed_base_arguments = {  # noqa: RUF012 - declared so by Django
         "--version",
@@ -70,8 +84,23 @@ class MochiCommand(BaseCommand):
 
     def add_actions(self, parser: argparse.ArgumentParser) -> Actions:
         """Declare that the command has actions, one of which must be named."""
-        self._actions = Actions(parser)
+        self._actions = Actions(parser, self._add_owner)
         return self._actions
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        """Return the parser of the command."""
+        parser = super().create_parser(prog_name, subcommand, **kwargs)
+        self._add_owner(parser)
+        return parser
+
+    def _add_owner(self, parser: argparse.ArgumentParser) -> None:
+        if self.of_owner:
+            parser.add_argument(
+                "--owner",
+                metavar="NAME",
+                default=argparse.SUPPRESS,  # or that of an action would undo what is before it
+                help=f"whose data it acts on ({DEFAULT_OWNER})",
+            )
 
     def get_version(self) -> str:
         """Return this program's version, for ``--version``."""
@@ -121,7 +150,11 @@ class MochiCommand(BaseCommand):
     def _execute(self, *args: Any, **options: Any) -> str | None:
         try:
             self._check_data_dir(options)
-            return super().execute(*args, **options)
+            owner = options.pop("owner", DEFAULT_OWNER) if self.of_owner else DEFAULT_OWNER
+            with acting_for(owner):
+                return super().execute(*args, **options)
+        except InvalidOwner as error:
+            raise CommandError(str(error)) from error
         except MochiError as error:
             raise CommandError(error.message) from error
         except OSError as error:

@@ -8,6 +8,7 @@ from django.conf import settings as django_settings
 from django.core.management import CommandError
 
 from mochi_project.app import Services, build_services
+from mochi_project.principal import principal
 from tools_app.mcp.toolset import McpTools
 from tools_app.toolset import ToolSelection
 
@@ -25,7 +26,7 @@ def ask(question: Callable[[Services], Awaitable[Answer]]) -> Answer:
     """
 
     async def asking() -> Answer:
-        services = build_services(django_settings.MOCHI)
+        services = build_services(django_settings.MOCHI, principal().owner)
         try:
             return await question(services)
         finally:

@@ -20,6 +20,7 @@ Synchronous views and middleware keep working as in stock Django. Works with Dja
 # (docs/decisions/0040); test_handler.py runs with the newest Django.
 
 import asyncio
+from contextlib import nullcontext
 from types import TracebackType
 from typing import IO, Any, Self
 
@@ -39,6 +40,7 @@ from mochi_project.asgi_types import Receive, Scope, Send
 from mochi_project.errors.handlers import plain_error
 from mochi_project.exchange import Exchange
 from mochi_project.guard.root_path import path_below_root
+from mochi_project.principal import IN_SCOPE, acting_for
 
 
 class CancelledOnDisconnect:
@@ -105,7 +107,12 @@ class AsyncHandler(ASGIHandler):
         detach_database_receivers()
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve one request, for whom the guard put into its scope; strangers act for nobody."""
+        acting = scope.get(IN_SCOPE)
+        with nullcontext() if acting is None else acting_for(acting):
+            await self._handle(scope, receive, send)
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             body_file = await self.read_body(receive)
         except RequestAborted:

@@ -8,14 +8,14 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from chat.errors import ShuttingDown
-from chat.registry import TurnRegistry
-from mochi_project.app import mochi_apps, service
+from mochi_project.app import mochi_apps, service, shared_service
 from mochi_project.background.worker_state import WORKER_LOCK_FILE, worker_state
 from mochi_project.configuration.config import ServerSettings
 from mochi_project.configuration.constants import WINGS
-from mochi_project.reachability import Reachability, Stores
+from mochi_project.reachability import Reachability, Stores, SummaryChecks
 from mochi_project.version import VERSION
 from models_app.catalogue import ModelCatalogue
+from sessions_app.deadline import Deadline
 from sessions_app.errors import MochiError, StorageReadOnly, StorageUnavailable
 from sessions_app.settings import SessionsSettings
 
@@ -91,7 +91,7 @@ async def ready() -> ReadyOut:
         StorageUnavailable, StorageFull: Something else is in the place of a directory, or it can't
             reach, or not write to, what it shares with other machines.
     """
-    checks = (_require_running, _require_writable, service(Stores).require)
+    checks = (_require_running, _require_writable, shared_service(Stores).require)
     found = await asyncio.gather(*(_problem_of(check) for check in checks))
     problems = [problem for problem in found if problem is not None]
     if problems:
@@ -111,12 +111,12 @@ async def _problem_of(check: Callable[[], Awaitable[None]]) -> MochiError | None
 
 
 async def _require_running() -> None:
-    if service(TurnRegistry).is_closing:
+    if shared_service(Deadline).is_set:
         raise ShuttingDown
 
 
 async def _require_writable() -> None:
-    await asyncio.to_thread(_require_directories, service(SessionsSettings))
+    await asyncio.to_thread(_require_directories, shared_service(SessionsSettings))
 
 
 def _require_directories(settings: SessionsSettings) -> None:
@@ -134,12 +134,12 @@ def _require_directories(settings: SessionsSettings) -> None:
 
 async def health() -> HealthOut:
     """Check the services, within two seconds."""
-    stores, models = service(Stores), service(ModelCatalogue)
+    stores, models = shared_service(Stores), service(ModelCatalogue)
     ollama_connected, journal, sessions, failing = await asyncio.gather(
         _answers(models.ping()),
         stores.journal(),
         stores.sessions(),
-        stores.failures(),
+        service(SummaryChecks).failures(),
     )
     worker_alive = journal.workers > 0
     if journal.state == "files":

@@ -16,11 +16,11 @@ from django.urls import get_resolver
 from chat.activity.feed import ActivityFeed
 from chat.service import ChatService
 from mochi_project.app import (
+    ServicePool,
     Services,
-    build_services,
-    current_services,
+    current_pool,
     foreign_apis,
-    install_services,
+    install_pool,
     mochi_apps,
 )
 from mochi_project.asgi_types import ASGIApp, Receive, Scope, Send
@@ -40,13 +40,14 @@ from mochi_project.guard.proxies import TrustedProxies
 from mochi_project.http.access_log import AccessLog
 from mochi_project.keys.ring import KeyRing
 from mochi_project.memory.release import map_large_buffers
+from mochi_project.principal import DEFAULT_OWNER
 from mochi_project.process.graceful_stop import GracefulStop
 from mochi_project.process.loop_watch import watch_loop
 from mochi_project.process.model_check import is_first_web_process, warn_without_models
 from mochi_project.process.startup import api_token, prepare_data_dir
 from mochi_project.reachability import Stores
 from mochi_project.telemetry import Telemetry
-from models_app.catalogue import ModelCatalogue
+from models_app.services import SharedModels
 from sessions_app.deadline import Deadline
 
 logger = logging.getLogger(__name__)
@@ -132,7 +133,7 @@ class MochiApplication:
             ConfigurationError: The data directory can't be used.
         """
         await self._start()
-        services = current_services()
+        services = current_pool().shared
         grace_seconds = services.get(ServerSettings).shutdown_grace_seconds
         graceful_stop = GracefulStop(self._drain, services.get(Deadline), grace_seconds)
         graceful_stop.install()
@@ -140,7 +141,7 @@ class MochiApplication:
         chores = [
             asyncio.create_task(services.get(Housekeeper).run()),
             asyncio.create_task(services.get(KeyRing).keep_looking()),
-            asyncio.create_task(watch_loop(partial(_sample, services))),
+            asyncio.create_task(watch_loop(partial(_sample, current_pool()))),
         ]
         try:
             yield
@@ -168,16 +169,17 @@ class MochiApplication:
             for note in await asyncio.to_thread(prepare_data_dir, self._settings):
                 logger.warning(note)
             settings = await self._opened.enter_async_context(scripted_model(self._settings))
-            services = build_services(settings)
-            for kind in (ChatService, ActivityFeed, Housekeeper, WorkerSupervisor):
-                services.get(kind)  # with all that these use, before the first request
-            for note in await asyncio.to_thread(services.get(Stores).check):
+            pool = ServicePool(settings)
+            for kind in (Housekeeper, WorkerSupervisor):
+                pool.shared.get(kind)  # with all that these use, before the first request
+            for note in await asyncio.to_thread(pool.shared.get(Stores).check):
                 logger.warning(note)
-            await services.get(Telemetry).open()
-            await services.get(KeyRing).look()
-            self._keys = services.get(KeyRing)
-            install_services(services)
-            services.get(ChatService).go_on()
+            await pool.shared.get(Telemetry).open()
+            self._keys = pool.shared.get(KeyRing)
+            await self._keys.look()
+            pool.when_loaded = partial(_go_on, loop)
+            pool.of(DEFAULT_OWNER)
+            install_pool(pool)
             self._loop = loop
 
     async def _drop_services(self) -> None:
@@ -195,11 +197,11 @@ class MochiApplication:
 
     async def _prepare_for_work(self) -> None:
         """Warm up for the first requests, then start the background worker."""
-        services = current_services()
+        services = current_pool().shared
         steps: list[Callable[[], Awaitable[object]]] = [
             partial(asyncio.sleep, PAUSE_SECONDS),
             partial(asyncio.to_thread, importlib.import_module, "structlog"),  # for log lines
-            services.get(ModelCatalogue).warm_up,
+            services.get(SharedModels).catalogue.warm_up,
             *(
                 partial(asyncio.to_thread, importlib.import_module, o.module)
                 for o in foreign_apis()
@@ -218,7 +220,7 @@ class MochiApplication:
                 self._supervisor = services.get(WorkerSupervisor)
                 self._supervisor.start()
             if is_first_web_process() and not services.get(ServerSettings).test_mode:
-                await warn_without_models(services.get(ModelCatalogue))
+                await warn_without_models(services.get(SharedModels).catalogue)
         except Exception:  # the server answers without it
             logger.exception("the background worker could not be started, or models not looked up")
 
@@ -226,7 +228,8 @@ class MochiApplication:
         """End the turns and, at the same time, the task of the background worker."""
         if self._supervisor is not None:
             self._supervisor.begin_stop()
-        await current_services().get(ChatService).shutdown(grace_seconds)
+        chats = [each.get(ChatService) for each in current_pool().loaded().values()]
+        await asyncio.gather(*(chat.shutdown(grace_seconds) for chat in chats))
 
     async def _stop(self) -> None:
         """Close what ``_start`` opened, in reverse order; the rest, too, if something fails."""
@@ -239,11 +242,11 @@ class MochiApplication:
             async with AsyncExitStack() as stack:
                 stack.callback(remove_fresh_data_dir)
                 stack.push_async_callback(self._opened.aclose)
-                stack.callback(install_services, None)
+                stack.callback(install_pool, None)
                 if supervisor:  # it takes seconds: meanwhile the services close
                     stopped = asyncio.create_task(asyncio.to_thread(supervisor.stop))
                     stack.push_async_callback(asyncio.gather, stopped)
-                stack.push_async_callback(current_services().aclose)
+                stack.push_async_callback(current_pool().aclose)
         finally:
             self._loop = None
             self._stopping = False
@@ -287,6 +290,12 @@ def _is_reachable(address: str) -> bool:
         return False
 
 
-def _sample(services: Services, loop_lag: float) -> None:
-    streams = services.get(ChatService).listener_count
-    services.get(Telemetry).sample(loop_lag=loop_lag, streams=streams)
+def _go_on(loop: asyncio.AbstractEventLoop, services: Services) -> None:
+    services.get(ActivityFeed)
+    services.get(ChatService).go_on(loop)
+
+
+def _sample(pool: ServicePool, loop_lag: float) -> None:
+    chats = (services.get(ChatService) for services in pool.loaded().values())
+    streams = sum(chat.listener_count for chat in chats)
+    pool.shared.get(Telemetry).sample(loop_lag=loop_lag, streams=streams)

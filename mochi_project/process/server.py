@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import uvicorn
 
-from mochi_project.app import current_services
+from mochi_project.app import current_pool
 from mochi_project.configuration.config import ServerSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.process.unix_socket import listen_on_path, removed_at_end
@@ -69,9 +69,10 @@ class WebServer(uvicorn.Server):
 async def _end_turns() -> None:
     from chat.service import ChatService  # noqa: PLC0415 - the application's imports
 
-    services = current_services()
-    grace_seconds = services.get(ServerSettings).shutdown_grace_seconds
-    await services.get(ChatService).shutdown(grace_seconds)
+    pool = current_pool()
+    grace_seconds = pool.shared.get(ServerSettings).shutdown_grace_seconds
+    chats = [each.get(ChatService) for each in pool.loaded().values()]
+    await asyncio.gather(*(chat.shutdown(grace_seconds) for chat in chats))
 
 
 def server_config(settings: ServerSettings) -> ServerConfig:

@@ -12,6 +12,7 @@ import secrets
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from sessions_app.store.atomic import StrPath, make_private_directory, raise_if_unwritable
 from sessions_app.store.holder import Holder, held_if_free, is_held
@@ -58,9 +59,11 @@ class FileOwners:
         """Return True: a process that holds its lock is never declared dead."""
         return True
 
-    def when_condemned(self, call: Callable[[str], None]) -> None:
+    def when_condemned(self, call: Callable[[str], None]) -> Callable[[], None]:
         """Register a callback for an id of this process whose liveness file was lost."""
-        _held(self._directory).condemned_calls.append(call)
+        calls = _held(self._directory).condemned_calls
+        calls.add(call)
+        return partial(calls.discard, call)
 
 
 class _HeldLiveness:
@@ -71,7 +74,7 @@ class _HeldLiveness:
         self._lock = threading.Lock()
         self._holder: Holder | None = None
         self.known_owner: str | None = None
-        self.condemned_calls: list[Callable[[str], None]] = []
+        self.condemned_calls: set[Callable[[str], None]] = set()
 
     def owner(self) -> str:
         """Return the id after locking its file; make a new id if the file was lost."""
@@ -85,7 +88,7 @@ class _HeldLiveness:
                 self._holder = Holder.create(f"{self._directory}/{self.known_owner}.lock")
             owner = self.known_owner
         if lost is not None:
-            for call in self.condemned_calls:
+            for call in tuple(self.condemned_calls):
                 call(lost)
         return owner
 

@@ -19,5 +19,8 @@ class Owners(Protocol):
     def holds(self) -> bool:
         """Return whether other processes certainly consider this one alive, so that it may act."""
 
-    def when_condemned(self, call: Callable[[str], None]) -> None:
-        """Register a callback, run in any thread, for ids of this process declared dead."""
+    def when_condemned(self, call: Callable[[str], None]) -> Callable[[], None]:
+        """Register a callback, run in any thread, for ids of this process declared dead.
+
+        Returns a function that removes it.
+        """

@@ -1,4 +1,4 @@
-"""Services that all owners share know nothing of an owner; today there is one."""
+"""Services that all owners share know nothing of an owner."""
 
 import ast
 from collections.abc import Iterator
@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agents_app.catalogue import AgentCatalogue
-from mochi_project.app import Factories, Services, mochi_apps
+from mochi_project.app import Factories, ServicePool, Services, mochi_apps
+from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.constants import CORE, WINGS
 from mochi_project.configuration.loading import load_settings
 
@@ -58,13 +59,17 @@ def test_a_shared_service_asks_for_nothing_of_an_owner(settings: Any) -> None:
     shared, _ = factories_of(settings)
     nowhere = {"sessions_dir": object(), "agent_chats_dir": object()}  # no paths
     without_owner = settings.model_copy(update=nowhere)
-    of_settings = dict.fromkeys(type(settings).__mro__, lambda _: without_owner)
+    of_settings: dict[Any, Any] = dict.fromkeys(type(settings).__mro__, lambda _: without_owner)
+    of_settings[ServicePool] = lambda _: ServicePool(without_owner)
     agents = {AgentCatalogue: shared[AgentCatalogue]}  # leaves the chats out of its folder
     of_agents = dict.fromkeys(type(settings).__mro__, lambda _: settings)
 
     made = [Services({**of_settings, **shared}).get(kind) for kind in shared.keys() - agents.keys()]
     made.append(Services({**shared, **of_agents}).get(AgentCatalogue))
 
+    for each in made:
+        if isinstance(each, WorkerSupervisor):
+            each.stop()
     assert len(made) == len(shared)
 
 

@@ -30,8 +30,9 @@ class PidOwners:
     def holds(self) -> bool:
         return True
 
-    def when_condemned(self, call: Callable[[str], None]) -> None:
+    def when_condemned(self, call: Callable[[str], None]) -> Callable[[], None]:
         """Nobody is."""
+        return lambda: None
 
 
 def place_in_redis(url: str, prefix: str) -> str:

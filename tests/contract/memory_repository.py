@@ -47,8 +47,9 @@ class MemoryOwners:
     def holds(self) -> bool:
         return True
 
-    def when_condemned(self, call: Callable[[str], None]) -> None:
+    def when_condemned(self, call: Callable[[str], None]) -> Callable[[], None]:
         self._calls.append(call)
+        return lambda: None
 
     def condemn(self, *, is_told: bool = True) -> None:
         """Give this process up; it may learn of it later, when it asks who it is."""

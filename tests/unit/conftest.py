@@ -18,6 +18,11 @@ SESSION_ID = "a1b2c3d4e5"
 MakeSession = Callable[..., Session]
 
 
+@pytest.fixture(autouse=True)
+def of_default(acts_as_operator: None) -> None:
+    """Use services as the owner ``default`` does."""
+
+
 @pytest.fixture
 def sessions_dir(tmp_path: Path) -> Path:
     return tmp_path / "chat_sessions"

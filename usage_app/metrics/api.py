@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from pydantic import BaseModel, ConfigDict, Field
 
 from mochi_project.app import service
-from mochi_project.reachability import Stores
+from mochi_project.reachability import queue_age
 from mochi_project.routing import Router
 from sessions_app.errors import MochiError
 from sessions_app.http.error_schemas import ENVELOPE
@@ -67,5 +67,5 @@ async def get_metrics(request: HttpRequest) -> Any:
     meters = service(Observers).meters
     if meters is None:
         raise MetricsOff
-    age = await service(Stores).queue_age()
+    age = await queue_age()
     return {"metrics": await asyncio.to_thread(lambda: meters.values(queue_age=age))}

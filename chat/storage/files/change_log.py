@@ -29,11 +29,20 @@ logger = logging.getLogger(__name__)
 
 MOST_BYTES = 1 << 20
 """The maximum size of a log, some 15,000 changes."""
+CHANGE_SECONDS = 0.1
+"""The interval at which a process with listeners polls for changes by other processes."""
 LISTENED_SECONDS = 600.0
 LOCK_SECONDS = 10.0
 LINE_BYTES = 160
 
 _LINE = re.compile(rb"([a-z_]{1,40}) ([0-9a-f]{10}) ([0-9a-zA-Z_-]{0,100})")
+
+
+class ChangeWatcher(PathWatcher):
+    """Watches the logs of all owners of data, with one thread."""
+
+    def __init__(self) -> None:
+        super().__init__(CHANGE_SECONDS)
 
 
 class FileChangeLog:

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from mochi_project.app import current_services
+from mochi_project.app import current_pool
 from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.config import ServerSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
@@ -34,7 +34,7 @@ class Command(MochiCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         """Keep the worker running until a signal."""
-        services = current_services()
+        services = current_pool().shared
         settings = services.get(ServerSettings)
         try:
             prepare_data_dir(settings)

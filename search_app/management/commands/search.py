@@ -33,6 +33,7 @@ class Command(ReportCommand):
         "Find words in messages, names of attachments, titles and summaries: all of the words, "
         '"in a row", -without, begin*. Sessions that were changed last come first.'
     )
+    of_owner = True
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the words, and which messages are searched."""

@@ -25,6 +25,7 @@ class Command(ReportCommand):
     """List, show, delete and check sessions, and do what other apps add."""
 
     help = "List, show, delete or check sessions, or do another of the actions below."
+    of_owner = True
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the subcommands, each with ``--json``."""

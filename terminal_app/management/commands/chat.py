@@ -11,6 +11,7 @@ from django.conf import settings as django_settings
 from django.core.management.base import CommandError
 
 from chat.inbox.service import InboxService
+from mochi_project.configuration.app_settings import AppSettings
 from mochi_project.console.command import MochiCommand
 from mochi_project.process.trust_question import is_on_terminal
 from models_app.catalogue import ModelCatalogue
@@ -31,6 +32,7 @@ class Command(MochiCommand):
         "conversation, /help lists the commands within it."
     )
     data_dir = "made"
+    of_owner = True
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the session and how to answer."""
@@ -64,7 +66,8 @@ async def _chat(console: Console, options: Mapping[str, Any]) -> None:
     settings, interrupt = django_settings.MOCHI, Interrupt()
     opened = open_conversation(settings, console, Transcript(console), interrupt, options)
     async with opened as (conversation, services):
-        history, models = settings.resolved_private_dir / HISTORY_FILE, services.get(ModelCatalogue)
+        history = services.get(AppSettings).resolved_private_dir / HISTORY_FILE
+        models = services.get(ModelCatalogue)
         editor = LineEditor(history, NAMES, partial(words_after, models), console)
         conversation.when_busy = "queue"
         inbox = services.get(InboxService)

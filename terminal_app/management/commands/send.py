@@ -35,6 +35,7 @@ class Command(MochiCommand):
         "that needs your approval is asked about."
     )
     data_dir = "made"
+    of_owner = True
 
     def create_parser(self, prog_name: str, subcommand: str, **options: Any) -> CommandParser:
         """Return a parser that takes flags between the session and the message."""

@@ -15,7 +15,7 @@ django.setup(set_prefix=False)
 
 from django.conf import settings  # noqa: E402
 
-from mochi_project.app import current_services  # noqa: E402
+from mochi_project.app import current_pool  # noqa: E402
 from mochi_project.fast_django.handler import AsyncHandler  # noqa: E402
 from mochi_project.guard.guard import Guard  # noqa: E402
 from mochi_project.uvicorn_protocol.config import ServerConfig  # noqa: E402
@@ -36,7 +36,7 @@ def main() -> None:
         def crash(*_args: object, **_options: object) -> None:
             raise RuntimeError("secret-in-a-crash")
 
-        current_services().get(SystemPromptService).list = crash
+        current_pool().shared.get(SystemPromptService).list = crash
     sock = socket.create_server(("127.0.0.1", 0))
     print(f"http://127.0.0.1:{sock.getsockname()[1]}", flush=True)
     most = os.environ.get("EDGE_WAITING")

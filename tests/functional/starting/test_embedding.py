@@ -96,8 +96,8 @@ def test_a_turn_that_its_event_loop_left_behind_is_ended(run: Run) -> None:
             stall = '<|instruction_start|>{"stall_seconds": 600}<|instruction_end|>'
             turn = asyncio.create_task(ask(stall, session))
             from chat.registry import TurnRegistry
-            from mochi_project.app import current_services
-            while current_services().get(TurnRegistry).get(session) is None:
+            from mochi_project.app import current_pool
+            while current_pool().of("default").get(TurnRegistry).get(session) is None:
                 await asyncio.sleep(0.01)
             return session
 

@@ -179,7 +179,7 @@ app = create_app(test_mode=True, test_words_per_second=0, background_worker=True
 before = logging.getLogger().handlers[:]
 
 async def talk():
-    from mochi_project.app import current_services
+    from mochi_project.app import current_pool
     from mochi_project.background.task_queue import DatabaseTaskQueue
     from mochi_project.configuration.config import ServerSettings
 
@@ -188,7 +188,7 @@ async def talk():
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             body = {"message": "Hello", "model": "qwen3:14b"}
             assert (await client.post("/api/v1/chat", json=body, timeout=60)).status_code == 200
-        settings = current_services().get(ServerSettings)
+        settings = current_pool().shared.get(ServerSettings)
         queue = DatabaseTaskQueue(settings.resolved_private_dir / "queue.sqlite3")
         while not await asyncio.to_thread(queue.add, "builtins.len", "a", delay_seconds=0):
             await asyncio.sleep(0.05)

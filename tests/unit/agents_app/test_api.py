@@ -9,7 +9,7 @@ from agents_app.schemas import AgentChatDetailOut, AgentChatsOut, AgentDetailOut
 from agents_app.sessions import AgentChats
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
 from sessions_app.service import SessionManager
-from tests.services import services_of
+from tests.services import OneOwner, services_of
 
 URL = "/api/v1/agents"
 
@@ -22,7 +22,7 @@ def chats(agents_dir, folders) -> SessionManager:
 @pytest.fixture
 def client(catalogue, chats, monkeypatch) -> AsyncClient:
     services = services_of({AgentCatalogue: catalogue, AgentChats: chats})
-    monkeypatch.setattr("mochi_project.app._current", services)
+    monkeypatch.setattr("mochi_project.app._pool", OneOwner(services))
     return AsyncClient()
 
 

@@ -367,7 +367,7 @@ async def test_the_catalogue_resolves_agents_by_their_prefix(repository):
         choice = choice_of(models, "agent:scribe")
         return AgentLanguageModel(Agents(SCRIBE), AgentSessions(repository), choice)
 
-    catalogue = ModelCatalogue(ollama, agents=make)
+    catalogue = ModelCatalogue(ollama).with_agents(make)
     found, name = catalogue.resolve("agent:scribe")
     assert isinstance(found, AgentLanguageModel)
     assert name == "scribe"

@@ -11,7 +11,13 @@ from cluster_app.objects.store import ObjectExists, ObjectMissing, ObjectStore
 from cluster_app.reachability import SharedStores
 from cluster_app.redis.connection import RedisConnection
 from cluster_app.redis.task_queue import note_worker
-from mochi_project.reachability import CachedCheck, JournalState, Reachability, Stores
+from mochi_project.reachability import (
+    CachedCheck,
+    JournalState,
+    Reachability,
+    Stores,
+    SummaryChecks,
+)
 from sessions_app.errors import StorageError, StorageFull, StorageUnavailable
 from tests.object_server import Answer, Meddle, ObjectServer, Request, Serve
 from tests.redis_server import running_redis
@@ -41,7 +47,7 @@ class Store(ObjectStore):
 
 
 def sharing(connection: RedisConnection, objects: ObjectStore | None = None) -> Stores:
-    return SharedStores(Shared(connection, objects), list)
+    return SharedStores(Shared(connection, objects))
 
 
 async def test_many_who_ask_at_once_get_one_answer() -> None:
@@ -84,7 +90,7 @@ async def test_an_answer_that_does_not_come_is_not_asked_for_again_meanwhile() -
 
 
 async def test_files_are_not_asked_for() -> None:
-    stores = Stores(list)
+    stores = Stores()
 
     assert await stores.journal() == JournalState("files")
     assert await stores.sessions() == "files"
@@ -207,13 +213,13 @@ async def test_failures_are_counted_and_not_known_where_they_can_not_be_read() -
     def fail() -> list[object]:
         raise StorageUnavailable("no answer")
 
-    assert await Stores(lambda: ["one", "two"]).failures() == 2
-    assert await Stores(fail).failures() == 0
+    assert await SummaryChecks(lambda: ["one", "two"]).failures() == 2
+    assert await SummaryChecks(fail).failures() == 0
 
 
 async def test_the_age_of_the_queue_is_not_known_where_it_can_not_be_read() -> None:
     def fail() -> float:
         raise StorageUnavailable("no answer")
 
-    assert await Stores(list, lambda: 7.0).queue_age() == 7.0
-    assert await Stores(list, fail).queue_age() is None
+    assert await SummaryChecks(list, lambda: 7.0).queue_age() == 7.0
+    assert await SummaryChecks(list, fail).queue_age() is None

@@ -54,7 +54,7 @@ def safe() -> Iterator[str]:
 
 
 def test_one_machine_has_nothing_to_check() -> None:
-    assert Stores(list).check() == []
+    assert Stores().check() == []
 
 
 def test_a_server_that_keeps_everything_is_used_without_a_word(safe: str) -> None:

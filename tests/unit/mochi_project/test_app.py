@@ -1,22 +1,33 @@
 """Services are made once, when they are asked for, and closed in the reverse order."""
 
+import asyncio
 import threading
+import tracemalloc
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context
 from functools import partial
 
 import pytest
 
+import chat
+from chat.service import ChatService
 from mochi_project.app import (
+    Factories,
+    MochiApp,
     ServiceMissing,
+    ServicePool,
     Services,
     build_services,
     current_services,
-    install_services,
+    install_pool,
     mochi_apps,
 )
 from mochi_project.configuration.loading import MochiSettings
+from mochi_project.principal import InvalidOwner, acting_for
+from sessions_app.service import SessionManager
 from tests.services import services_of
+from tools_app.mcp.toolset import McpTools
 
 
 class Disk:
@@ -127,27 +138,114 @@ def test_a_shared_service_can_not_use_one_of_an_owner() -> None:
         Services({Disk: lambda _: Disk()}, shared).get(Sessions)
 
 
-def test_the_services_of_a_process_are_built_once_however_many_threads_ask(
+def test_the_services_of_an_owner_are_built_once_however_many_threads_ask(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    built, all_at_once, others = list[Services](), threading.Barrier(8), threading.Event()
+    built, all_at_once, others = list[object](), threading.Barrier(8), threading.Event()
 
-    def build(_: object) -> Services:
+    def factories(_app: MochiApp, configuration: object) -> tuple[Factories, Factories]:
         others.wait(timeout=0.1)  # which another thread would use to build, too
-        built.append(services_of({}))
-        return built[-1]
+        built.append(configuration)
+        return {}, {}
 
-    monkeypatch.setattr("mochi_project.app.build_services", build)
-    install_services(None)
+    monkeypatch.setattr("mochi_project.app.mochi_apps", lambda: [MochiApp("chat", chat)])
+    monkeypatch.setattr(MochiApp, "factories", factories)
+    install_pool(None)
 
     def ask() -> Services:
         all_at_once.wait(30)
-        return current_services()
+        with acting_for("anna"):
+            return current_services()
 
     try:
         with ThreadPoolExecutor(8) as pool:
             answers = [work.result() for work in [pool.submit(ask) for _ in range(8)]]
     finally:
-        install_services(None)
+        install_pool(None)
 
-    assert answers == built * 8
+    assert len(built) == 1
+    assert answers == answers[:1] * 8
+
+
+class TestPool:
+    """The services of several owners."""
+
+    def pool(self, most: int = 256) -> ServicePool:
+        return ServicePool(MochiSettings(), most=most)
+
+    def test_each_owner_has_services_of_his_own_over_the_same_shared_ones(self) -> None:
+        pool = self.pool()
+        anna, bob = pool.of("anna"), pool.of("bob")
+        assert pool.of("anna") is anna
+        assert anna.get(SessionManager) is not bob.get(SessionManager)
+        assert anna.get(McpTools) is bob.get(McpTools) is pool.shared.get(McpTools)
+
+    def test_an_owner_who_is_none_has_no_services(self) -> None:
+        with pytest.raises(InvalidOwner):
+            self.pool().of("../anna")
+
+    async def test_those_used_longest_ago_go_first(self) -> None:
+        pool = self.pool(most=2)
+        for owner in ("anna", "bob", "anna", "carl"):
+            pool.of(owner)
+        assert set(pool.loaded()) == {"anna", "carl"}
+        await pool.aclose()
+
+    async def test_what_is_dropped_is_closed(self) -> None:
+        pool, closed = self.pool(most=1), asyncio.Event()
+
+        async def close() -> None:
+            closed.set()
+
+        pool.of("anna").on_close(close)
+        pool.of("bob")
+        async with asyncio.timeout(30):
+            await closed.wait()
+
+    async def test_services_stay_while_somebody_acts_for_their_owner(self) -> None:
+        pool = self.pool(most=1)
+        with acting_for("anna"):
+            anna = pool.of("anna")
+            pool.of("bob")
+            assert pool.of("anna") is anna
+        pool.of("carl")
+        assert "anna" not in pool.loaded()
+        await pool.aclose()
+
+    async def test_services_stay_while_an_app_uses_them(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pool = self.pool(most=1)
+        anna = pool.of("anna")
+        monkeypatch.setattr(MochiApp, "in_use", lambda _app, services: services is anna)
+        pool.of("bob")
+        pool.of("carl")
+        assert set(pool.loaded()) >= {"anna"}
+        assert not pool.release("anna")
+        monkeypatch.undo()
+        assert pool.release("anna")
+        await pool.aclose()
+
+    def test_a_thread_drops_nothing_as_it_can_close_nothing(self) -> None:
+        pool = self.pool(most=1)
+        pool.of("anna")
+        pool.of("bob")
+        assert set(pool.loaded()) == {"anna", "bob"}
+
+    def test_a_loaded_owner_takes_little_memory(self) -> None:
+        pool = self.pool()
+        pool.when_loaded = lambda services: services.get(ChatService)
+        pool.of("first")
+        tracemalloc.start()
+        try:
+            for number in range(20):
+                pool.of(f"owner-{number}")
+            taken, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert taken / 20 < 160 * 1024  # some 80 KiB
+
+
+def test_code_that_acts_for_nobody_has_no_services() -> None:
+    with pytest.raises(LookupError):
+        Context().run(current_services)

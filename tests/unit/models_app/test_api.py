@@ -8,7 +8,7 @@ from django.test import AsyncClient
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
 from models_app.catalogue import ModelCatalogue
 from models_app.ollama.language_model import OllamaLanguageModel
-from tests.services import services_of
+from tests.services import OneOwner, services_of
 
 URL = "/api/v1/models"
 
@@ -21,7 +21,9 @@ async def serve(monkeypatch):
     def put(url):
         catalogue = ModelCatalogue(OllamaLanguageModel(url))
         opened.append(catalogue)
-        monkeypatch.setattr("mochi_project.app._current", services_of({ModelCatalogue: catalogue}))
+        monkeypatch.setattr(
+            "mochi_project.app._pool", OneOwner(services_of({ModelCatalogue: catalogue}))
+        )
         return AsyncClient()
 
     yield put

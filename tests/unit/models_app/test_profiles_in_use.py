@@ -14,7 +14,7 @@ from models_app.profiles import ProfileService
 from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import make_vendor
 from sessions_app.messages import UserMessage
-from tests.services import services_of
+from tests.services import OneOwner, services_of
 
 URL = "/api/v1/profiles"
 HELLO = UserMessage(content="Hello", message_id="u", timestamp="t")
@@ -36,7 +36,9 @@ async def catalogue(scripted, tmp_path):
 
 @pytest.fixture
 def client(catalogue, monkeypatch):
-    monkeypatch.setattr("mochi_project.app._current", services_of({ModelCatalogue: catalogue}))
+    monkeypatch.setattr(
+        "mochi_project.app._pool", OneOwner(services_of({ModelCatalogue: catalogue}))
+    )
     return AsyncClient()
 
 

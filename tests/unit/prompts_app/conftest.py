@@ -7,9 +7,8 @@ import pytest
 from django.test import AsyncClient
 
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
-from mochi_project.app import install_services
 from prompts_app.service import SystemPromptService
-from tests.services import services_of
+from tests.services import install_services, services_of
 
 
 @pytest.fixture

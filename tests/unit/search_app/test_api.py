@@ -8,11 +8,10 @@ import pytest
 from django.test import AsyncClient
 
 import mochi_project.urls  # noqa: F401 - not within the first request
-from mochi_project.app import install_services
 from search_app.places import SearchPlaces
 from search_app.schemas import SearchOut
 from search_app.service import SessionSearch
-from tests.services import services_of
+from tests.services import install_services, services_of
 from tests.unit.conftest import NOW
 from tests.unit.search_app.conftest import Archive
 from tests.unit.sessions_app.running_at_once import RunningAtOnce

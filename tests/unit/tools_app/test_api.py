@@ -7,7 +7,7 @@ from django.test import AsyncClient
 
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
 from sessions_app.messages import ToolSpec
-from tests.services import services_of
+from tests.services import OneOwner, services_of
 from tests.unit.tools_app.kept_files import keeper
 from tools_app.catalogue import ToolCatalogue
 from tools_app.errors import ToolServerNotFound, ToolServerUnavailable
@@ -94,7 +94,7 @@ def tools(folder, log, monkeypatch):
     services = services_of(
         {ToolCatalogue: catalogue, FolderTools: folder, ExecutionLog: log, McpTools: Servers()}
     )
-    monkeypatch.setattr("mochi_project.app._current", services)
+    monkeypatch.setattr("mochi_project.app._pool", OneOwner(services))
     return catalogue
 
 

@@ -13,7 +13,6 @@ import pytest
 from django.test import AsyncClient
 
 import mochi_project.urls  # noqa: F401 - not within the first request
-from mochi_project.app import install_services
 from mochi_project.configuration.loading import MochiSettings
 from mochi_project.memory.large_responses import LARGE_BYTES, LargeResponses
 from models_app.catalogue import ModelCatalogue
@@ -22,7 +21,7 @@ from models_app.ollama.language_model import OllamaLanguageModel
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.service import SessionManager
 from sessions_app.services import file_attachments
-from tests.services import services_of
+from tests.services import install_services, services_of
 from tests.unit.sessions_app.attachments.images import png
 from tests.unit.transfer_app.formats.exports import FOLDER
 from tests.unit.transfer_app.stores import question, reference, session_of

@@ -8,7 +8,7 @@ from django.test import AsyncClient
 
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
 from mochi_project.api import api
-from tests.services import services_of
+from tests.services import OneOwner, services_of
 from tests.unit.usage_app.records import record
 from usage_app.ledger import Ledger
 from usage_app.reports import UsageReports
@@ -29,7 +29,7 @@ def client(tmp_path, monkeypatch):
         ]
     )
     usage = SimpleNamespace(reports=UsageReports(ledger))
-    monkeypatch.setattr("mochi_project.app._current", services_of({Usage: usage}))
+    monkeypatch.setattr("mochi_project.app._pool", OneOwner(services_of({Usage: usage})))
     return AsyncClient()
 
 

@@ -14,7 +14,7 @@ from mochi_project.principal import principal
 from sessions_app.errors import StorageFull
 from sessions_app.messages import AssistantMessage, ToolCall
 from sessions_app.session import with_messages
-from tests.services import services_of
+from tests.services import OneOwner, services_of
 from tests.unit.chat.approvals.questions import CALL, MESSAGE, SESSION, records_in
 
 NOTHING = "There is nothing to answer here."
@@ -56,7 +56,7 @@ def owners(store, repository, monkeypatch):
         notice=lambda turn_id: True,
     )
     services = services_of({ConfirmationService: confirmations})
-    monkeypatch.setattr("mochi_project.app._current", services)
+    monkeypatch.setattr("mochi_project.app._pool", OneOwner(services, "anna"))
     return acted
 
 

@@ -2,8 +2,11 @@
 
 import asyncio
 import logging
+from pathlib import Path
 
-from mochi_project.background.housekeeping import Housekeeper
+from mochi_project.background.housekeeping import Chores, Housekeeper
+from mochi_project.background.rounds import OwnerFolders
+from tests.services import OneOwner, services_of
 
 
 class Chore:
@@ -24,6 +27,13 @@ class Chore:
             await asyncio.sleep(0.001)
 
 
+def keeper(regular, urgent=None):
+    """Return what does the chores of an owner who is loaded."""
+    services = services_of({Chores: Chores(regular, urgent or {})})
+    services.get(Chores)
+    return Housekeeper(OneOwner(services), Chores({}, {}), OwnerFolders(Path("/nonexistent")))
+
+
 async def keep(housekeeper, *waits, **how):
     keeping = asyncio.create_task(housekeeper.run(**how))
     async with asyncio.timeout(20):
@@ -37,7 +47,7 @@ async def test_a_chore_that_fails_does_not_keep_the_others(caplog):
     failing, other = Chore(fails=True), Chore()
     with caplog.at_level(logging.ERROR):
         await keep(
-            Housekeeper({"failing": failing, "other": other}),
+            keeper({"failing": failing, "other": other}),
             other.done(3),
             interval_seconds=0,
         )
@@ -49,7 +59,7 @@ async def test_what_is_urgent_does_not_wait_for_the_rest(caplog):
     rare, urgent = Chore(), Chore(fails=True)
     with caplog.at_level(logging.ERROR):
         await keep(
-            Housekeeper({"rare": rare}, {"urgent": urgent}),
+            keeper({"rare": rare}, {"urgent": urgent}),
             urgent.done(5),
             interval_seconds=3600,
             urgent_seconds=0,
@@ -60,7 +70,7 @@ async def test_what_is_urgent_does_not_wait_for_the_rest(caplog):
 
 async def test_what_fails_again_after_it_had_worked_is_said_again(caplog):
     urgent = Chore(fails=True)
-    housekeeper = Housekeeper({}, {"urgent": urgent})
+    housekeeper = keeper({}, {"urgent": urgent})
 
     async def recovers_and_fails():
         await urgent.done(1)
@@ -75,6 +85,6 @@ async def test_what_fails_again_after_it_had_worked_is_said_again(caplog):
 
 
 async def test_a_chore_that_was_added_is_done():
-    added, housekeeper = Chore(), Housekeeper({})
+    added, housekeeper = Chore(), keeper({})
     housekeeper.add("added", added)
     await keep(housekeeper, added.done(2), interval_seconds=0)

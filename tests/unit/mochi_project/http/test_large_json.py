@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from django.http import HttpResponse, StreamingHttpResponse
 
-from mochi_project.app import install_services
 from mochi_project.http.large_json import WHOLE_BYTES, answer, answer_by_reading
 from mochi_project.memory.large_responses import LARGE_BYTES, LargeResponses, TooManyLargeResponses
 from sessions_app.errors import SessionNotFound
 from sessions_app.format.json_pieces import PIECE_BYTES, LongList
-from tests.services import services_of
+from tests.services import install_services, services_of
 
 
 def document(items: int) -> dict[str, Any]:

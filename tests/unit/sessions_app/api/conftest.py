@@ -23,7 +23,6 @@ from chat.service import ChatService
 from chat.storage.idempotency_keys import IdempotencyKeys
 from chat.summaries.models import SummaryModels
 from chat.summaries.service import SummaryService
-from mochi_project.app import install_services
 from mochi_project.configuration.loading import MochiSettings
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
@@ -40,7 +39,7 @@ from sessions_app.service import SessionManager
 from sessions_app.session import Session
 from tests.contract.memory_repository import MemoryOwners
 from tests.contract.memory_storage import MemoryRecords
-from tests.services import services_of
+from tests.services import install_services, services_of
 from tools_app.toolset import InvalidTool, Tool, ToolListing, ToolSelection
 
 URL = "/api/v1/sessions"

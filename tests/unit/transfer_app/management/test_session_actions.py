@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from mochi_project.app import build_services, install_services
+from mochi_project.app import build_services
 from mochi_project.configuration.loading import MochiSettings
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
@@ -21,7 +21,7 @@ from sessions_app.errors import SessionNotFound, StorageFull
 from sessions_app.service import SessionManager
 from sessions_app.services import file_attachments
 from sessions_app.session import Session
-from tests.services import services_of
+from tests.services import install_services, services_of
 from tests.unit.sessions_app.attachments.images import png
 from tests.unit.transfer_app.formats.exports import FOLDER
 from tests.unit.transfer_app.stores import question, reference, session_of

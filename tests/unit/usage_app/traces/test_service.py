@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from chat import tasks
-from mochi_project.app import install_services
+from tests.services import install_services
 from tests.unit.usage_app.traces.conftest import MODEL, Traced, block
 from usage_app.observers import Observers
 from usage_app.traces import service

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from mochi_project.app import install_services
 from mochi_project.keys.key import hash_of
 from mochi_project.keys.store import KeyStore
 from sessions_app.store.file_records import FileRecords
-from tests.services import services_of
+from tests.services import install_services, services_of
 
 
 @pytest.fixture(autouse=True)

@@ -9,11 +9,12 @@ import pytest
 from django.core.management import CommandError, call_command
 from ninja.testing import TestAsyncClient
 
-from mochi_project.app import build_services, current_services, install_services
+from mochi_project.app import build_services, current_services
 from models_app.api import router
 from models_app.catalogue import ModelCatalogue, ModelListing
 from models_app.settings import ProviderConfig
 from scripted_app.server import ScriptedModelServer
+from tests.services import install_services
 
 # The loop of a command serves nobody else.
 pytestmark = pytest.mark.allow_blocking

@@ -6,14 +6,16 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from prompts_app.service import SystemPromptService
-from tests.services import services_of
+from tests.services import OneOwner, services_of
 
 
 @pytest.fixture(autouse=True)
 def prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SystemPromptService:
     service = SystemPromptService(tmp_path)
     service.create("helpful.md", "Be [b]helpful[/b].")
-    monkeypatch.setattr("mochi_project.app._current", services_of({SystemPromptService: service}))
+    monkeypatch.setattr(
+        "mochi_project.app._pool", OneOwner(services_of({SystemPromptService: service}))
+    )
     return service
 
 

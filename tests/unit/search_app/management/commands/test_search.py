@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from mochi_project.app import install_services
 from mochi_project.configuration.loading import MochiSettings
 from search_app.service import SessionSearch
 from search_app.services import build_search, index_path
 from sessions_app.messages import UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import append_messages
-from tests.services import services_of
+from tests.services import install_services, services_of
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 

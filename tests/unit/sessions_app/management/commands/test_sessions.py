@@ -13,7 +13,6 @@ from django.core.management import CommandError, call_command
 
 from agents_app.deletion import DeletionWithAgents
 from agents_app.sessions import AgentChats
-from mochi_project.app import install_services
 from sessions_app.deletion import SessionDeletion
 from sessions_app.errors import SessionNotFound
 from sessions_app.list_query import SessionPage
@@ -21,7 +20,7 @@ from sessions_app.messages import AssistantMessage, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, SessionMetadata, append_messages
 from tests.claims import claim_session
-from tests.services import services_of
+from tests.services import install_services, services_of
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 

@@ -10,12 +10,13 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from cluster_app.objects.store import ObjectStore
-from mochi_project.app import Services, build_services, install_services
+from mochi_project.app import Services, build_services
 from mochi_project.configuration.loading import load_settings
 from sessions_app.format.codec import encode
 from sessions_app.messages import UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, append_messages, make_session
+from tests.services import install_services
 from tests.unit.transfer_app.formats.exports import FOLDER
 
 NOW = "2026-11-21T10:00:00.000000+00:00"

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from mochi_project.app import install_services
 from mochi_project.configuration.loading import MochiSettings
-from tests.services import services_of
+from tests.services import install_services, services_of
 from tests.unit.usage_app.records import record
 from usage_app.budgets.observer import Budgets
 from usage_app.services import build_budgets
