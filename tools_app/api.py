@@ -15,10 +15,14 @@ from tools_app.errors import ToolError
 from tools_app.execution_log import ExecutionLog, statistics
 from tools_app.folder import FolderTools
 from tools_app.mcp.logins import LoginFailed, McpLogins, come_back_of
+from tools_app.mcp.prompts import get_prompt, list_prompts
 from tools_app.mcp.toolset import McpTools
 from tools_app.payloads import listing_payload, tool_payload
 from tools_app.schemas import (
     LoginBegunOut,
+    McpPromptIn,
+    McpPromptsOut,
+    McpPromptTextsOut,
     McpServerOut,
     McpServersOut,
     ToolExecutionsOut,
@@ -183,3 +187,35 @@ async def finish_login(request: HttpRequest) -> HttpResponse:
     except ToolError as error:  # its entry in mcp.json has changed meanwhile
         title, words, status = "Not logged in", str(error), HTTPStatus.BAD_REQUEST
     return HttpResponse(format_html(_PAGE, title, title, words), status=status, headers=_HEADERS)
+
+
+@router.get(
+    "/mcp/servers/{name}/prompts",
+    response={200: McpPromptsOut, (404, 502): ENVELOPE},
+    summary="List the prompts of an MCP server",
+    description="Templates of messages that people may send. Starts the server if necessary.",
+    operation_id="list_mcp_prompts",
+)
+@needs(scope="chat")
+async def list_server_prompts(request: HttpRequest, name: str) -> dict[str, Any]:
+    """List the prompts of one MCP server."""
+    return {"prompts": await list_prompts(await service(McpTools).server(name))}
+
+
+@router.post(
+    "/mcp/servers/{name}/prompts/{prompt}",
+    response={200: McpPromptTextsOut, (404, 422, 502): ENVELOPE},
+    summary="Get a prompt of an MCP server",
+    description=(
+        "The messages of a prompt, with its arguments filled in by the server. Nothing is sent to "
+        "a model. 422 `VALIDATION_ERROR` names the arguments that are missing, or unknown."
+    ),
+    operation_id="get_mcp_prompt",
+)
+@needs(scope="chat")
+async def get_server_prompt(
+    request: HttpRequest, name: str, prompt: str, body: McpPromptIn
+) -> dict[str, Any]:
+    """Get one prompt of an MCP server."""
+    server = await service(McpTools).server(name)
+    return {"messages": await get_prompt(server, prompt, body.arguments)}

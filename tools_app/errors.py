@@ -7,6 +7,7 @@ The tree::
         * ToolNotFound            TOOL_NOT_FOUND
         * ArgumentsInvalid        VALIDATION_ERROR
         * ToolServerNotFound      NOT_FOUND
+        * ServerPromptNotFound    NOT_FOUND
         * ToolServerUnavailable   SERVICE_UNAVAILABLE (retryable)
         * LoginNotOffered         LOGIN_NOT_OFFERED
 
@@ -57,6 +58,17 @@ class ToolServerNotFound(ToolError):
 
     def __init__(self, server: str) -> None:
         super().__init__(f"There is no MCP server named {server!r} in mcp.json.", server=server)
+
+
+class ServerPromptNotFound(ToolError):
+    """An MCP server has no prompt of this name."""
+
+    code = "NOT_FOUND"
+
+    def __init__(self, server: str, prompt: str) -> None:
+        super().__init__(
+            f"The MCP server {server!r} has no prompt named {prompt!r}.", server=server
+        )
 
 
 class ToolServerUnavailable(ToolError):

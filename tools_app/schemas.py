@@ -48,6 +48,12 @@ _SERVER: JsonDict = {
     "tools": ["time__convert_time", "time__get_current_time"],
     "invalid": [],
 }
+_PROMPT: JsonDict = {
+    "name": "review",
+    "title": "Review a pull request",
+    "description": None,
+    "arguments": [{"name": "pull_request", "description": "Its number", "required": True}],
+}
 
 
 def _example(value: JsonDict) -> ConfigDict:
@@ -215,3 +221,53 @@ class McpServersOut(Schema):
     model_config = _example({"servers": [_SERVER]})
 
     servers: list[McpServerOut]
+
+
+class McpPromptArgumentOut(Schema):
+    """An argument of a prompt: a text."""
+
+    name: str
+    description: str | None = Field(None, description="What to give")
+    required: bool = Field(description="Whether the prompt needs it")
+
+
+class McpPromptOut(Schema):
+    """A prompt of an MCP server, as the server describes it."""
+
+    name: str
+    title: str | None = Field(None, description="Its name for people")
+    description: str | None = Field(None, description="What it is for")
+    arguments: list[McpPromptArgumentOut]
+
+
+class McpPromptsOut(Schema):
+    """The prompts of an MCP server, 500 at most."""
+
+    model_config = _example({"prompts": [_PROMPT]})
+
+    prompts: list[McpPromptOut]
+
+
+class McpPromptIn(Schema):
+    """The arguments of a prompt."""
+
+    model_config = _example({"arguments": {"pull_request": "17"}}) | ConfigDict(extra="forbid")
+
+    arguments: dict[str, str] = Field(
+        default_factory=dict, max_length=100, description="Texts by the names of arguments"
+    )
+
+
+class McpPromptTextOut(Schema):
+    """A message of a prompt."""
+
+    role: str = Field(description="`user` or `assistant`")
+    content: str = Field(description="Its text; images and files are named only")
+
+
+class McpPromptTextsOut(Schema):
+    """The messages of a prompt."""
+
+    model_config = _example({"messages": [{"role": "user", "content": "Review number 17."}]})
+
+    messages: list[McpPromptTextOut]

@@ -56,6 +56,12 @@ from tools_app.toolset import OnProgress, ToolProgress
 _MAX_PAGES = 100
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
+_REQUESTS: Mapping[str, tuple[type[types.ClientRequest], type[types.Result]]] = {
+    "prompts/list": (types.ListPromptsRequest, types.ListPromptsResult),
+    "prompts/get": (types.GetPromptRequest, types.GetPromptResult),
+    "resources/list": (types.ListResourcesRequest, types.ListResourcesResult),
+    "resources/read": (types.ReadResourceRequest, types.ReadResourceResult),
+}
 _ADDRESS = re.compile(r'"url":"(https?://[^"\\]+)"')
 
 logger = logging.getLogger(__name__)
@@ -197,6 +203,27 @@ class SdkConnection:
         # In a thread: it may be megabytes, and its schema takes a process.
         refused = refusals(self._calls.refused - before)
         return await asyncio.to_thread(_result, ran, name, self._output_schemas.get(name), refused)
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Send another request, and return its result as the server sent it.
+
+        Raises:
+            RemoteError: The server refused, disconnected, or wants something first.
+        """
+        kind, result_type = _REQUESTS[method]
+        request = kind.model_validate({"method": method, "params": params})
+        try:
+            answer = await self._client.session.send_request(request, result_type)
+        except MCPError as error:
+            if error.code == types.METHOD_NOT_FOUND and method.endswith("/list"):
+                return {}
+            raise _remote_error(error) from error
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError, RuntimeError) as error:
+            raise RemoteError("The connection was lost.", lost=True) from error
+        result: Mapping[str, Any] = (answer.meta or {})[RESULT]
+        if result.get("resultType") == "input_required":
+            raise RemoteError("It asks for input, which can't be given here.")
+        return result
 
     async def _page(self, cursor: str | None) -> types.ListToolsResult:
         try:

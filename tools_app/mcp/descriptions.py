@@ -7,7 +7,7 @@ Importing this module imports the SDK's types.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -22,7 +22,7 @@ REFUSED = "mochi-server/refused"
 OUTPUT_SCHEMAS = "mochi-server/output-schemas"
 """The key of the schemas of results by tool, which the SDK does not need and is strict with."""
 RESULT = "mochi-server/result"
-"""The key of a call's result, in the ``_meta`` of the empty one that the SDK sees."""
+"""The key of a result, in the ``_meta`` of the empty one that the SDK sees."""
 
 _COMPLETE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 MAX_ICON_CHARS = 32_768
@@ -83,7 +83,19 @@ def fit_tools(result: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-FITS = {"initialize": fit_initialization, "tools/list": fit_tools, "tools/call": fit_call}
+def _fit_unread(key: str) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    return lambda result: {**_COMPLETE, key: [], "_meta": {RESULT: result}}
+
+
+FITS = {
+    "initialize": fit_initialization,
+    "tools/list": fit_tools,
+    "tools/call": fit_call,
+    "prompts/list": _fit_unread("prompts"),
+    "prompts/get": _fit_unread("messages"),
+    "resources/list": _fit_unread("resources"),
+    "resources/read": _fit_unread("contents"),
+}
 """Returns, by method, a result as the SDK accepts it."""
 
 

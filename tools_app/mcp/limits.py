@@ -14,6 +14,8 @@ MAX_BLOCKS = 1000
 """Number of blocks of a result; further ones are left out."""
 MAX_TOOLS = 500
 """Number of tools of one server; further ones are left out."""
+MAX_ENTRIES = 500
+"""Number of prompts, or of resources, of one server; further ones are left out."""
 MAX_LISTING_BYTES = 1 << 20
 """Size of names, descriptions and schemas of one server; further tools are left out."""
 

@@ -16,7 +16,8 @@ import msgspec
 from sessions_app.messages import ToolSpec
 from tools_app.digests import digest_of
 from tools_app.mcp.config import SEPARATOR
-from tools_app.mcp.remote import RemoteTool, mapping
+from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_TOOLS
+from tools_app.mcp.remote import RemoteListing, RemoteTool, mapping
 from tools_app.toolset import InvalidTool, Tool
 
 MAX_NAME_CHARS = 64
@@ -28,6 +29,10 @@ MAX_INSTRUCTIONS_BYTES = 2048
 """The size of what a server tells models, beside its tools (docs/decisions/0196)."""
 MAX_TITLE_BYTES = 256
 
+_CUT = (
+    f"Only its first {MAX_TOOLS} tools, and no more than {MAX_LISTING_BYTES >> 20} MiB of them, "
+    "are listed."
+)
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 _DIGEST_CHARS = 8
 _MERGED = ("allOf", "anyOf", "oneOf")
@@ -50,6 +55,25 @@ class NamedTools(msgspec.Struct, frozen=True, kw_only=True):
     tools: Mapping[str, Tool] = msgspec.field(default_factory=dict)
     remote_names: Mapping[str, str] = msgspec.field(default_factory=dict)
     invalid: Sequence[InvalidTool] = ()
+
+
+def name_listing(
+    server: str, listing: RemoteListing, *, trusted: bool, instructs: bool
+) -> NamedTools:
+    """Name the tools of a server's list, with what was refused of it.
+
+    Args:
+        server: The server's name in ``mcp.json``.
+        listing: Its list.
+        trusted: Whether its annotations of effects count.
+        instructs: Whether models are told its instructions.
+    """
+    instructions = listing.instructions if instructs else None
+    named = name_tools(server, listing.tools, trusted=trusted, instructions=instructions)
+    faults = [(f"{server}{SEPARATOR}{name}", reason) for name, reason in listing.refused]
+    faults += [(server, _CUT)] if listing.cut else []
+    more = [refused_tool(server, name, reason) for name, reason in faults]
+    return msgspec.structs.replace(named, invalid=[*named.invalid, *more])
 
 
 def name_tools(

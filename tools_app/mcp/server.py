@@ -17,7 +17,6 @@ import logging
 import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -31,10 +30,10 @@ from tools_app.elicitation import (
     decline,
 )
 from tools_app.mcp.call_time import call_time
-from tools_app.mcp.config import SEPARATOR, HttpSpec, StdioSpec
-from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_TOOLS, McpLimits
+from tools_app.mcp.config import HttpSpec, StdioSpec
+from tools_app.mcp.limits import McpLimits
 from tools_app.mcp.login import ServerLogin
-from tools_app.mcp.naming import NamedTools, name_tools, refused_tool
+from tools_app.mcp.naming import NamedTools, name_listing
 from tools_app.mcp.redaction import MAX_ERROR_CHARS, redacted
 from tools_app.mcp.remote import CallHeaders, RemoteError, RemoteResult, cause_of
 from tools_app.mcp.stderr import ErrorOutput
@@ -44,11 +43,6 @@ if TYPE_CHECKING:
     from tools_app.mcp.connection import SdkConnection
 
 State = Literal["stopped", "starting", "ready", "backing_off", "failed", "needs_login"]
-
-_CUT = (
-    f"Only its first {MAX_TOOLS} tools, and no more than {MAX_LISTING_BYTES >> 20} MiB of them, "
-    "are listed."
-)
 
 logger = logging.getLogger(__name__)
 
@@ -143,26 +137,44 @@ class ManagedServer:
             RemoteError: The call failed, or the server does not work now or no longer has the tool.
             TimeoutError: It took too long; the server was sent a cancellation.
         """
+        async with self._used() as connection, call_time(self._limits) as time:
+            remote_name = self.named.remote_names.get(tool_name)
+            if remote_name is None:
+                raise RemoteError("It has no such tool any more.", unavailable=True)
+            if digest not in (None, self.named.tools[tool_name].digest):
+                raise RemoteError(
+                    "It changed this tool after it was offered. The tool did not run."
+                )
+
+            def progressed(progress: ToolProgress) -> None:
+                if time.renew():
+                    on_progress(progress)
+
+            async def asked(request: InputRequest) -> InputAnswer:
+                with time.stopped():
+                    return await ask(self._shown(request))
+
+            return await connection.call_tool(remote_name, arguments, progressed, asked, given)
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Send another request, and return its result as the server sent it.
+
+        Raises:
+            RemoteError: It was refused, or the server does not work now.
+            TimeoutError: It took too long.
+        """
+        await self.notice_login()
+        async with self._used() as connection, asyncio.timeout(self._limits.call):
+            return await connection.ask(method, params)
+
+    @asynccontextmanager
+    async def _used(self) -> AsyncIterator["SdkConnection"]:
+        """Yield the connection for one request, and notice if that loses it."""
         if not await self.wait_ready(within=self._limits.start_wait) or self._connection is None:
             raise RemoteError(self._why_not(), unavailable=True)
-        remote_name = self.named.remote_names.get(tool_name)
-        if remote_name is None:
-            raise RemoteError("It has no such tool any more.", unavailable=True)
-        if digest not in (None, self.named.tools[tool_name].digest):
-            raise RemoteError("It changed this tool after it was offered. The tool did not run.")
         connection = self._connection
         try:
-            async with call_time(self._limits) as time:
-
-                def progressed(progress: ToolProgress) -> None:
-                    if time.renew():
-                        on_progress(progress)
-
-                async def asked(request: InputRequest) -> InputAnswer:
-                    with time.stopped():
-                        return await ask(self._shown(request))
-
-                return await connection.call_tool(remote_name, arguments, progressed, asked, given)
+            yield connection
         except RemoteError as error:
             if (error.lost or self._needs_login()) and connection is self._connection:
                 self._end(error.message)
@@ -172,9 +184,8 @@ class ManagedServer:
             if needs is not None:
                 shown = {key: self._shown(each) for key, each in needs.requests.items()}
                 needs = msgspec.structs.replace(needs, requests=shown)
-            raise RemoteError(
-                self._redacted(message), lost=error.lost, unavailable=error.unavailable, needs=needs
-            ) from error
+            states = {"lost": error.lost, "unavailable": error.unavailable}
+            raise RemoteError(self._redacted(message), **states, needs=needs) from error
 
     def _shown(self, request: InputRequest) -> InputRequest:
         """Return a question as people are shown it."""
@@ -260,7 +271,7 @@ class ManagedServer:
         """Start the server and watch it; return when it is to be ended."""
         async with AsyncExitStack() as stack:
             async with self._attempt(self._limits.start):
-                sdk = await asyncio.to_thread(_sdk)
+                sdk = await asyncio.to_thread(importlib.import_module, "tools_app.mcp.connection")
                 connection = await stack.enter_async_context(
                     sdk.connect(
                         self.spec,
@@ -323,17 +334,12 @@ class ManagedServer:
             self._clock.reschedule(_now())
 
     async def _list(self, connection: "SdkConnection") -> None:
-        listing = await connection.list_tools()
-        named = name_tools(
+        self.named = name_listing(
             self.name,
-            listing.tools,
+            await connection.list_tools(),
             trusted=self.spec.trusted,
-            instructions=listing.instructions if self.spec.instructions else None,
+            instructs=self.spec.instructions,
         )
-        faults = [(f"{self.name}{SEPARATOR}{name}", reason) for name, reason in listing.refused]
-        faults += [(self.name, _CUT)] if listing.cut else []
-        more = [refused_tool(self.name, name, reason) for name, reason in faults]
-        self.named = msgspec.structs.replace(named, invalid=[*named.invalid, *more])
 
     async def _pause(self) -> None:
         if self._needs_login() is not None:
@@ -387,10 +393,6 @@ class ManagedServer:
         self.state = state
         changed, self._state_changed = self._state_changed, asyncio.Event()
         changed.set()
-
-
-def _sdk() -> ModuleType:
-    return importlib.import_module("tools_app.mcp.connection")
 
 
 def _now() -> float:

@@ -179,13 +179,12 @@ class McpTools:
             *[await self._status(name, spec) for name, spec in self._config.servers.items()],
         ]
 
-    async def login(self, name: str) -> tuple[ManagedServer, ServerLogin]:
-        """Return a server that people may be able to log in to, and its login.
+    async def server(self, name: str) -> ManagedServer:
+        """Return a server that may be used; it is started when it is asked.
 
         Raises:
             ToolServerNotFound: The file has no server of this name.
-            ToolServerUnavailable: It must not be used, or its entry is broken.
-            LoginNotOffered: Nobody can log in there.
+            ToolServerUnavailable: It is disabled, or must not be used, or its entry is broken.
         """
         await self._follow()
         if (reason := await self._gate()) is not None:
@@ -196,6 +195,16 @@ class McpTools:
         if server is None:
             reason = spec.error if isinstance(spec, BrokenSpec) else "It is disabled."
             raise ToolServerUnavailable(name, reason, retryable=False)
+        return server
+
+    async def login(self, name: str) -> tuple[ManagedServer, ServerLogin]:
+        """Return a server that people may be able to log in to, and its login.
+
+        Raises:
+            ToolServerNotFound, ToolServerUnavailable: As ``server`` does.
+            LoginNotOffered: Nobody can log in there.
+        """
+        server = await self.server(name)
         if server.login is None:
             why = "Only servers over HTTP have logins, without an 'Authorization' header."
             raise LoginNotOffered(name, why)

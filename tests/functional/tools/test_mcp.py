@@ -248,6 +248,24 @@ def test_other_words_of_a_server_to_models_are_asked_about_again(
     assert system["role"] == "system"
 
 
+def test_prompts_of_a_server_are_listed_and_filled_in(chat: Any) -> None:
+    prompts = "/mcp/servers/works/prompts"
+
+    [listed] = chat.http.get(prompts).json()["prompts"]
+    filled = chat.http.post(f"{prompts}/review", json={"arguments": {"number": "17"}})
+    lacking = chat.http.post(f"{prompts}/review", json={})
+    unknown = chat.http.post(f"{prompts}/bake", json={})
+
+    assert (listed["name"], listed["arguments"][0]["required"]) == ("review", True)
+    assert filled.json() == {
+        "messages": [{"role": "user", "content": "Review number 17, be kind."}]
+    }
+    assert (lacking.status_code, lacking.json()["error"]["details"]["field"]) == (422, "arguments")
+    assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "NOT_FOUND")
+    assert chat.http.get("/mcp/servers/nobody/prompts").status_code == 404
+    assert chat.http.get("/mcp/servers/missing/prompts").status_code == 502
+
+
 def test_cancelling_a_turn_cancels_the_call_at_its_server(
     chat: Any, script: Script, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from chat.turn.delegation import CallingTurn
 from chat.turn.tool_calls import ToolCallRunner
 from sessions_app.messages import ToolCall
 from tools_app.available_tools import AvailableTools
+from tools_app.mcp.prompts import list_prompts
 
 ROOT = Path(__file__).parents[4]
 BIN = Path(sys.executable).parent
@@ -61,11 +62,14 @@ async def test_everything(lab, javascript):
     await lab.configure(every=javascript("everything"))
 
     listing = await lab.listed("every")
-    assert listing.invalid == []
+    assert [invalid.name for invalid in listing.invalid] == ["every__simulate-research-query"]
+    assert listing.invalid[0].reason == "It runs only as a task, which is not offered."
     assert len(listing.tools) >= 10
     assert (await lab.call("every__echo", message="hi")).result == "Echo: hi"
     picture = await lab.call("every__get-tiny-image")
     assert "[get-tiny-image.png, 4033 bytes]" in picture.result
+    prompts = {prompt.name for prompt in await list_prompts(await lab.tools.server("every"))}
+    assert {"simple-prompt", "args-prompt"} <= prompts
     weather = await lab.call("every__get-structured-content", location="New York")
     assert weather.result.startswith("{")
     long = await lab.call("every__trigger-long-running-operation", duration=2, steps=4)

@@ -87,6 +87,12 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
+@server.prompt(title="Review a pull request")
+def review(number: str, tone: str = "kind") -> str:
+    """Review changes."""
+    return f"Review number {number}, be {tone}."
+
+
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         server.run("streamable-http", port=int(sys.argv[1]))

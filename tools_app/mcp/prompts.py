@@ -1,0 +1,119 @@
+"""Lists the prompts of MCP servers, and gets them with arguments filled in."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from sessions_app.decoding import convert_to
+from sessions_app.errors import ValidationFailed
+from tools_app.errors import ServerPromptNotFound, ToolServerUnavailable
+from tools_app.mcp.limits import MAX_ENTRIES
+from tools_app.mcp.remote import RemoteError, mapping
+from tools_app.mcp.results import result_of
+from tools_app.mcp.server import ManagedServer
+
+
+class PromptArgument(msgspec.Struct, frozen=True, kw_only=True):
+    """An argument of a prompt."""
+
+    name: str
+    description: str | None = None
+    required: bool = False
+
+
+class McpPrompt(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt, as its server describes it."""
+
+    name: str
+    title: str | None = None
+    description: str | None = None
+    arguments: Sequence[PromptArgument] = ()
+
+
+class PromptText(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of a prompt: ``user`` or ``assistant``, and its text."""
+
+    role: str
+    content: str
+
+
+async def list_prompts(server: ManagedServer) -> Sequence[McpPrompt]:
+    """Return the prompts of a server, as far as they can be understood.
+
+    Raises:
+        ToolServerUnavailable: It does not work now.
+    """
+    with _failures_told(server):
+        return [prompt for raw in await list_entries(server, "prompts") if (prompt := _prompt(raw))]
+
+
+async def get_prompt(
+    server: ManagedServer, name: str, arguments: Mapping[str, str]
+) -> Sequence[PromptText]:
+    """Return the messages of a prompt with its arguments filled in.
+
+    Raises:
+        ServerPromptNotFound: The server has no prompt of this name.
+        ValidationFailed: An argument is missing, or is none of the prompt's.
+        ToolServerUnavailable: It does not work now, or refuses.
+    """
+    prompts = {prompt.name: prompt for prompt in await list_prompts(server)}
+    if name not in prompts:
+        raise ServerPromptNotFound(server.name, name)
+    known = prompts[name].arguments
+    missing = [each.name for each in known if each.required and each.name not in arguments]
+    unknown = arguments.keys() - {each.name for each in known}
+    if missing or unknown:
+        names = ", ".join(missing or sorted(unknown))
+        fault = f"needs {names}" if missing else f"has no {names}"
+        raise ValidationFailed(f"The prompt {name!r} {fault}.", field="arguments")
+    with _failures_told(server):
+        got = await server.ask("prompts/get", {"name": name, "arguments": dict(arguments)})
+    messages = got.get("messages")
+    return [_text(mapping(each)) for each in (messages if isinstance(messages, list) else ())]
+
+
+async def list_entries(server: ManagedServer, kind: str) -> Sequence[Mapping[str, Any]]:
+    """Return the first ``MAX_ENTRIES`` of a server's prompts or resources; blocks are not read.
+
+    Raises:
+        RemoteError: It was refused, or the server does not work now.
+        TimeoutError: It took too long.
+    """
+    entries: list[Mapping[str, Any]] = []
+    cursor: object = None
+    while len(entries) < MAX_ENTRIES:
+        page = await server.ask(f"{kind}/list", {"cursor": cursor} if cursor else {})
+        listed = page.get(kind)
+        found = [mapping(entry) for entry in (listed if isinstance(listed, list) else ())]
+        entries += found
+        cursor = page.get("nextCursor")
+        if not found or not isinstance(cursor, str):
+            break
+    return entries[:MAX_ENTRIES]
+
+
+@contextmanager
+def _failures_told(server: ManagedServer) -> Iterator[None]:
+    try:
+        yield
+    except (RemoteError, TimeoutError) as error:
+        is_late = isinstance(error, TimeoutError)
+        reason = "It did not answer in time." if is_late else str(error)
+        raise ToolServerUnavailable(server.name, reason) from error
+
+
+def _prompt(raw: Mapping[str, Any]) -> McpPrompt | None:
+    try:
+        return convert_to(raw, McpPrompt)
+    except msgspec.ValidationError:
+        return None
+
+
+def _text(message: Mapping[str, Any]) -> PromptText:
+    role = "assistant" if message.get("role") == "assistant" else "user"
+    return PromptText(
+        role=role, content=result_of({"content": message.get("content")}, "prompt").text
+    )
