@@ -38,6 +38,10 @@ class SessionKind(StrEnum):
     EPHEMERAL = "ephemeral"
 
 
+KEY_PREFIXES = {SessionKind.CHAT: "", SessionKind.AGENT: "a:", SessionKind.EPHEMERAL: "e:"}
+"""The Redis key prefixes of the kinds, after that of the owner's keys."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locations:
     """Locates the data of a kind of session.
@@ -86,7 +90,7 @@ def _locations_of(settings: SessionsSettings, kind: SessionKind) -> Locations:
             records_dir=directory / "responses",
             approvals_dir=directory / "confirmations",
             owner=settings.owner,
-            prefix="e:",
+            prefix=KEY_PREFIXES[kind],
             approvals_prefix="e:",
             folder="ephemeral",
             responses="ephemeral_responses",
@@ -102,7 +106,7 @@ def _locations_of(settings: SessionsSettings, kind: SessionKind) -> Locations:
         ),
         approvals_dir=state / "confirmations",
         owner=settings.owner,
-        prefix="a:" if is_agent else "",
+        prefix=KEY_PREFIXES[kind],
         approvals_prefix="",
         folder="agents" if is_agent else "sessions",
         responses="agent_responses" if is_agent else "responses",

@@ -16,14 +16,20 @@ class ClusterApp(MochiApp):
         return ({}, {}) if configuration.journal_url is None else super().factories(configuration)
 
     def urgent_chores(self, services: Services) -> Mapping[str, Callable[[], object]]:
-        """Return the sealing of turns of dead machines; none without a cluster."""
-        from mochi_project.configuration.app_settings import AppSettings  # noqa: PLC0415
-
-        if services.get(AppSettings).journal_url is None:
+        """Return the sealing of an owner's turns of dead machines; none without a cluster."""
+        if not _is_cluster(services):
             return {}
-        from cluster_app.services import sealing_chores  # noqa: PLC0415 - imports Redis
+        from cluster_app.chores import sealing_chores  # noqa: PLC0415 - imports Redis
 
         return sealing_chores(services)
+
+    def shared_urgent_chores(self, services: Services) -> Mapping[str, Callable[[], object]]:
+        """Return the sealing of that of all owners; none without a cluster."""
+        if not _is_cluster(services):
+            return {}
+        from cluster_app.chores import shared_sealing_chores  # noqa: PLC0415 - imports Redis
+
+        return shared_sealing_chores(services)
 
     async def findings(self, services: Services) -> Sequence[Any]:
         """Return what is found of Redis, the object store and this node; nothing without them."""
@@ -34,3 +40,9 @@ class ClusterApp(MochiApp):
         from cluster_app.findings import server_findings, shared_findings  # noqa: PLC0415
 
         return [*await shared_findings(services), *await server_findings(services)]
+
+
+def _is_cluster(services: Services) -> bool:
+    from mochi_project.configuration.app_settings import AppSettings  # noqa: PLC0415 - as above
+
+    return services.get(AppSettings).journal_url is not None

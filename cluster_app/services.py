@@ -1,10 +1,10 @@
 """Provides the services of several machines in place of those of one: Redis, an object store."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
-from chat.conversation_storage import SessionKind, StorageEngine, Storages
+from chat.conversation_storage import StorageEngine
 from chat.notices.notifier import TASK as NOTICE_TASK
 from chat.settings import ChatSettings
 from chat.storage.change_log import ChangeLog
@@ -19,6 +19,7 @@ from cluster_app.engine import (
     redis_time,
 )
 from cluster_app.objects.attachments import ObjectAttachmentStore
+from cluster_app.owners import SharedOwners
 from cluster_app.reachability import SharedStores
 from cluster_app.redis.call_log import RedisCallLog
 from cluster_app.redis.change_log import RedisChangeLog
@@ -27,8 +28,9 @@ from cluster_app.redis.signals import RedisSignals
 from cluster_app.redis.task_queue import TICK_SECONDS, RedisTaskQueue, SharedQueueChores
 from cluster_app.settings import ClusterSettings
 from mochi_project.app import Factory, ServicePool, Services
+from mochi_project.background.rounds import OwnerFolders
 from mochi_project.background.supervisor import WorkerSupervisor
-from mochi_project.configuration.app_settings import AppSettings
+from mochi_project.configuration.app_settings import USERS, AppSettings
 from mochi_project.configuration.config import ServerSettings
 from mochi_project.reachability import Stores
 from mochi_project.services import due_summaries, tell_of_questions
@@ -78,6 +80,13 @@ def _changes(services: Services) -> ChangeLog:
     return RedisChangeLog(cluster.connection.under("", owner), cluster.hub)
 
 
+def _owners(services: Services) -> OwnerFolders:
+    users, cluster = services.get(AppSettings).server_dir / USERS, services.get(Cluster)
+    if (objects := cluster.objects) is None:
+        return OwnerFolders(users)
+    return SharedOwners(users, objects, cluster.connection)
+
+
 def _stores(services: Services) -> Stores:
     return SharedStores(services.get(Cluster))
 
@@ -97,23 +106,6 @@ def _supervisor(services: Services) -> WorkerSupervisor:
     )
 
 
-def sealing_chores(services: Services) -> Mapping[str, Callable[[], object]]:
-    """Return the chores that seal turns of dead machines within a second.
-
-    Claims on sessions in files are read one by one, so they are left to the regular chores.
-    """
-    settings, storages = services.get(AppSettings), services.get(Storages)
-    is_indexed = settings.sessions_url is not None
-    # A process must have held a lease for a while to declare others dead, so take one at the start.
-    lease = {"hold a lease": storages[SessionKind.CHAT].repository.owners.mine}
-    return lease | {
-        f"seal turns of dead machines in {each.place}": (
-            each.recovery.seal_all if is_indexed else each.recovery.seal_unended
-        )
-        for each in storages.values()
-    }
-
-
 FACTORIES: Mapping[type | str, Factory] = {
     Cluster: _cluster,
     SharedClock: lambda services: partial(redis_time, services.get(Cluster)),
@@ -124,6 +116,7 @@ FACTORIES: Mapping[type | str, Factory] = {
     Signals: _signals,
     CallLog: lambda services: RedisCallLog(services.get(Cluster).connection),
     TaskQueue: lambda services: RedisTaskQueue(services.get(Cluster).connection),
+    OwnerFolders: _owners,
     Stores: _stores,
     WorkerSupervisor: _supervisor,
 }

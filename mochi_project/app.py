@@ -338,6 +338,8 @@ class ServicePool:
 
     def _drop(self, owner: str) -> Services | None:
         """Take an owner's services out and return them; None if they are in use."""
+        if owner == DEFAULT_OWNER:  # its turns are looked for all the time
+            return None
         with self._lock:
             services = self._loaded.pop(owner, None)
             if services is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 
 from chat.notices.notifier import Notifier
 from chat.services import people_storage
@@ -60,8 +61,8 @@ class DueSummaries:
 
     def __init__(self, pool: ServicePool, owners: OwnerFolders) -> None:
         self._pool = pool
-        self._owners = owners
-        self._rounds = Rounds(owners.all)
+        self._owners = partial(owners.to_visit, "summaries")
+        self._rounds = Rounds(self._owners)
 
     def __call__(self, *, worker_is_new: bool = False) -> None:
         """Queue what is overdue.
@@ -70,7 +71,7 @@ class DueSummaries:
             StorageError: That of some owners can't be found; that of others was queued.
         """
         if worker_is_new:
-            self._rounds = Rounds(self._owners.all)
+            self._rounds = Rounds(self._owners)
         loaded = _in_use(self._pool)
         others = [owner for owner in self._rounds.next() if owner not in loaded]
         with ExitStack() as stack:  # each is called, whatever the others raise

@@ -3,7 +3,7 @@
 import errno
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain
 
@@ -342,7 +342,7 @@ class TurnRecovery:
         turns are read, and failed ones are retried with growing pauses.
         """
         dead = {claim.session_id for claim in self._repository.claims() if not claim.alive}
-        self._seal_each(dead | set(self._journal.unended_sessions()) | self._unreleased.keys())
+        self.seal_each(dead | set(self._journal.unended_sessions()) | self._unreleased.keys())
         self._find_waiting()
 
     def _find_waiting(self) -> None:
@@ -361,9 +361,10 @@ class TurnRecovery:
 
     def seal_unended(self) -> None:
         """Seal the dead turns that left a journal, without checking each claim."""
-        self._seal_each(set(self._journal.unended_sessions()))
+        self.seal_each(set(self._journal.unended_sessions()))
 
-    def _seal_each(self, sessions: set[str]) -> None:
+    def seal_each(self, sessions: Collection[str]) -> None:
+        """Seal the dead turns of sessions as ``seal_all`` does."""
         for session_id in self._retries.due(sessions):
             try:
                 self.seal(session_id)

@@ -265,6 +265,13 @@ class ObjectStore:
                 for item in page
             ]
 
+    def folders(self, prefix: str) -> Sequence[str]:
+        """Return the names of the folders below a prefix, which ends with "/"."""
+        start = self._prefix + prefix
+        with self._translated(prefix):
+            found = obstore.list_with_delimiter(self._connection.quick(), start)
+        return sorted(each.rstrip("/").removeprefix(start) for each in found["common_prefixes"])
+
     def _read(self, key: str, **options: Any) -> StoredObject:
         try:
             result = obstore.get(

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from mochi_project.app import ServicePool
@@ -45,7 +46,7 @@ class Housekeeper:
         self._pool = pool
         self._chores, self._urgent = dict(chores.regular), chores.urgent
         self._owners = owners
-        self._rounds = Rounds(owners.all)
+        self._rounds = Rounds(partial(owners.to_visit, "chores"))
         self._failing: set[tuple[str, str]] = set()
         self._stopped = False
 

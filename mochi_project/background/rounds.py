@@ -3,7 +3,7 @@
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,6 +37,10 @@ class OwnerFolders:
                         owners.append(entry.name)
         return owners
 
+    def to_visit(self, purpose: str) -> Iterable[str]:  # noqa: ARG002 - of several machines
+        """Return the owners whom this process visits in a round, of several for the purpose."""
+        return self.all()
+
     def unfinished(self) -> Sequence[str]:
         """Return the owners with something that a process left unfinished, as the apps name it."""
         folders = [each for app in mochi_apps() for each in app.unfinished.items()]
@@ -57,7 +61,7 @@ class Rounds:
         is_first: Whether no owner was visited twice.
     """
 
-    def __init__(self, owners: Callable[[], Sequence[str]]) -> None:
+    def __init__(self, owners: Callable[[], Iterable[str]]) -> None:
         self._owners = owners
         self._left: Iterator[str] = iter(())
         self._next_round = 0.0

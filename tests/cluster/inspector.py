@@ -60,12 +60,13 @@ class Inspector:
     def _read(self, name: str) -> bytes:
         return bytes(self._store.get(self._prefix + name).bytes())
 
-    def untidy(self) -> list[str]:
+    def untidy(self) -> list[object]:
         """Return what is left of turns that should have ended: claims and open journals."""
-        left = [f"claim in {name}" for name in self.claimed()]
+        left: list[object] = [f"claim in {name}" for name in self.claimed()]
         for prefix in PREFIXES:
             left += [f"{prefix}unended {turn}" for turn in self.redis.smembers(f"{prefix}unended")]
-        return left
+        of_owners = self.redis.smembers("mochi:owners:unended")
+        return [*left, *of_owners, *self.redis.hgetall("mochi:owners:claimed").items()]
 
     def condemned(self) -> set[str]:
         """Return the ids of processes that were given up for dead."""

@@ -3,9 +3,10 @@
 import itertools
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from tests.functional.conftest import Chat, Event, Server, end, launch, read_eve
 LEASE_SECONDS = 2
 """Short, so that deaths are found soon; long, so that a busy machine is not taken for dead."""
 LIMIT_SECONDS = 60
+TOKEN = "of-who-runs-the-cluster-in-tests-with-owners"
+ADMIN = {"Authorization": f"Bearer {TOKEN}"}
 _NEXT_CLUSTER = itertools.count(1)
 
 
@@ -28,6 +31,7 @@ class Node:
     Attributes:
         redis: The way to Redis.
         store: The way to the object store.
+        headers: What its clients send with each request.
     """
 
     def __init__(
@@ -39,6 +43,7 @@ class Node:
         self.log = directory / "log"
         self.redis = Relay(redis.address)
         self.store = Relay(("127.0.0.1", store.port))
+        self.headers: dict[str, str] = {}
         self._prefix = prefix
         self._server: Server | None = None
         self._runs = False
@@ -108,15 +113,16 @@ class Node:
 
     def chat(self) -> Chat:
         """Return a client of this node."""
-        return self.server.chat()
+        return self.server.chat(headers=self.headers)
 
     def left_behind(self) -> list[str]:
-        """Return the files in its data directory, where there should be none but its ledger."""
+        """Return the files in its data directory, but for its ledger and what it searches."""
         ledger = self.data_dir / ".mochi" / "usage"
         files = [
             path
             for path in self.data_dir.rglob("*")
             if not path.is_dir() and ledger not in path.parents
+            if not path.name.startswith("search.")
         ]
         return sorted(path.relative_to(self.data_dir).as_posix() for path in files)
 
@@ -313,9 +319,35 @@ class Cluster:
         self.redis.thaw()
         self.start()
 
+    def keys_of(self, *owners: str) -> dict[str, dict[str, str]]:
+        """Return the headers of each owner's clients, by new keys that each node knows."""
+        keys = {}
+        http = self.nodes[0].server.chat(headers=ADMIN).http
+        for owner in owners:
+            answer = http.post("/keys", json={"owner": owner, "name": f"of {owner}"})
+            assert answer.status_code == 201, answer.text
+            keys[owner] = {"Authorization": f"Bearer {answer.json()['token']}"}
+        deadline = time.monotonic() + LIMIT_SECONDS
+        for node in self.nodes:
+            http = node.server.chat().http
+            while http.get("/sessions", headers=keys[owners[-1]]).status_code == 401:
+                assert time.monotonic() < deadline, f"{node} does not know a key"
+                time.sleep(0.05)
+        return keys
+
+    @contextmanager
+    def with_key(self, headers: dict[str, str]) -> Iterator[None]:
+        """Have the clients that are made in the block send a key."""
+        for node in self.nodes:
+            node.headers = headers
+        yield
+        for node in self.nodes:
+            node.headers = {}
+
     def client(self) -> Chat:
         """Return a client whose every request goes to another node, as a proxy without affinity."""
-        chat = Chat("http://cluster", transport=NextNode(lambda: self.running))
+        options = {"transport": NextNode(lambda: self.running), "headers": self.nodes[0].headers}
+        chat = Chat("http://cluster", **options)
         self._clients.append(chat)
         return chat
 

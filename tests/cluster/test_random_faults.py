@@ -1,7 +1,8 @@
 """Random faults at any moment, under clients that go from node to node: nothing shown is lost.
 
-Each round breaks one thing of three nodes, their Redis or their store while clients use them;
-afterwards everything that clients were told must be true on every node.
+Each round breaks one thing of three nodes, their Redis or their store while clients of several
+owners use them; afterwards everything that clients were told must be true on every node, for its
+owner and nobody else.
 """
 
 import itertools
@@ -17,7 +18,7 @@ import httpx
 import pytest
 
 from tests.cluster.invariants import check_one_answer, check_same_everywhere, check_stream
-from tests.cluster.nodes import Cluster
+from tests.cluster.nodes import ADMIN, TOKEN, Cluster
 from tests.cluster.tools import Notes
 from tests.functional.conftest import block, read_events
 
@@ -25,7 +26,10 @@ ROUNDS = int(os.environ.get("MOCHI_E2E_CLUSTER_ROUNDS", "12"))
 SEED = int(os.environ.get("MOCHI_E2E_CLUSTER_SEED", "0")) or random.SystemRandom().randrange(10**6)
 ONLY = os.environ.get("MOCHI_E2E_CLUSTER_FAULT", "")
 """The name of the one fault to try; all of them if empty."""
-CLIENTS = 4
+OWNERS = ("default", "anna", "bob", "anna")
+"""Whom each client acts for."""
+MANY = int(os.environ.get("MOCHI_E2E_OWNERS", "12"))
+"""The owners of the run with many of them."""
 CONFIRM = "tool_call_confirmation_required"
 ATTEMPTS = 400
 """How often a client asks again, each time at another node, before it says that nobody answers."""
@@ -147,10 +151,14 @@ class Roamer:
         events: What it was shown of its turn, each event once.
         question: What it asked.
         notes: What tools were asked to write down.
+        headers: The key of its owner.
     """
 
-    def __init__(self, cluster: Cluster, chance: random.Random, session_id: str) -> None:
+    def __init__(
+        self, cluster: Cluster, chance: random.Random, session_id: str, headers: dict[str, str]
+    ) -> None:
         self.session_id = session_id
+        self.headers = headers
         self.events: list = []
         self.notes: list[str] = []
         self.question = ""
@@ -189,7 +197,7 @@ class Roamer:
         limit = httpx.Timeout(20, connect=2)
         with (
             suppress(httpx.TransportError),
-            httpx.Client(timeout=limit, trust_env=False) as http,
+            httpx.Client(timeout=limit, trust_env=False, headers=self.headers) as http,
             http.stream(method, path, json=body, headers=headers) as answer,
         ):
             if answer.status_code == 204:
@@ -216,7 +224,9 @@ class Roamer:
                 url = self._chance.choice(running).url
                 path = f"{url}/api/v1/chat/{self.session_id}/confirm-tool"
                 with suppress(httpx.TransportError):
-                    answer = httpx.post(path, json=body, timeout=10, trust_env=False)
+                    answer = httpx.post(
+                        path, json=body, timeout=10, trust_env=False, headers=self.headers
+                    )
                     if answer.status_code < 500:
                         return
             time.sleep(0.05)
@@ -231,11 +241,17 @@ def notes(tmp_path_factory):
 @pytest.fixture(scope="module")
 def three_nodes(make_cluster, notes):
     """Return three nodes that have the tool."""
-    return make_cluster(**notes.variables())
+    return make_cluster(**notes.variables(), MOCHI_API_TOKEN=TOKEN, MOCHI_MAX_ACTIVE_TURNS="500")
+
+
+@pytest.fixture
+def keys(cluster):
+    """Return the headers of each owner's clients."""
+    return cluster.keys_of("anna", "bob") | {"default": ADMIN}
 
 
 @pytest.mark.timeout(300 + 60 * ROUNDS)
-def test_a_random_fault_at_any_moment_loses_nothing(cluster, notes, inspect, eventually):
+def test_a_random_fault_at_any_moment_loses_nothing(cluster, notes, inspect, eventually, keys):
     """Any of these at any moment, while clients talk, approve, and go from node to node: what was
     shown is in the session, once, on every node; no tool runs twice; nothing is left claimed or
     open.
@@ -247,27 +263,46 @@ def test_a_random_fault_at_any_moment_loses_nothing(cluster, notes, inspect, eve
         fault = next(faults)
         what = f"round {number}, {fault.__name__}, MOCHI_E2E_CLUSTER_SEED={SEED}"
         print(what, time.strftime("%X"), flush=True)
-        roamers = one_round(World(cluster, chance), fault)
+        roamers = one_round(World(cluster, chance), fault, [keys[owner] for owner in OWNERS])
         cluster.heal()
         try:
             eventually(lambda: inspect.untidy() == [], 90)
         except AssertionError as error:
             raise AssertionError((what, inspect.untidy())) from error
         for roamer in roamers:
-            check(cluster, roamer, notes, what, chance)
+            with cluster.with_key(roamer.headers):
+                check(cluster, roamer, notes, what, chance)
+            for headers in keys.values():
+                check_whose(cluster, roamer, headers, what)
 
 
-def one_round(world: World, fault) -> list[Roamer]:
-    """Break something under some clients, and return them."""
+@pytest.mark.timeout(300 + 10 * MANY)
+def test_many_owners_at_once_lose_nothing_with_nodes_that_die(cluster, notes, inspect, eventually):
+    """Each has one turn; a node dies in the middle, then all of them."""
+    chance = random.Random(SEED)
+    keys = list(cluster.keys_of(*(f"owner{number}" for number in range(MANY))).values())
+    for fault in (World.kill_a_node, World.kill_all_nodes):
+        what = f"{MANY} owners, {fault.__name__}, MOCHI_E2E_CLUSTER_SEED={SEED}"
+        roamers = one_round(World(cluster, chance), fault, keys)
+        eventually(lambda: inspect.untidy() == [], 90)
+        for roamer, next_one in zip(roamers, [*roamers[1:], roamers[0]], strict=True):
+            with cluster.with_key(roamer.headers):
+                check(cluster, roamer, notes, what, chance)
+            check_whose(cluster, roamer, next_one.headers, what)
+
+
+def one_round(world: World, fault, keys) -> list[Roamer]:
+    """Break something under some clients, each with its key, and return them."""
     chance = world.chance
     policies = ["never_confirm", "always_confirm"]
-    client = world.cluster.client()
     roamers = []
-    for number in range(CLIENTS):
+    for number, headers in enumerate(keys):
         settings = {"tools": ["note"], "execution_policy": policies[number % 2]}
+        client = world.chance.choice(world.cluster.running).server.chat(headers=headers)
         session_id = client.new_session(tool_settings=settings)
-        roamers.append(Roamer(world.cluster, random.Random(chance.random()), session_id))
-    with ThreadPoolExecutor(CLIENTS) as pool:
+        chance_of_one = random.Random(chance.random())
+        roamers.append(Roamer(world.cluster, chance_of_one, session_id, headers))
+    with ThreadPoolExecutor(len(keys)) as pool:
         talking = [
             pool.submit(roamer.talk, asks=bool(number % 2)) for number, roamer in enumerate(roamers)
         ]
@@ -278,6 +313,15 @@ def one_round(world: World, fault) -> list[Roamer]:
         for each in talking:
             each.result(timeout=150)
     return roamers
+
+
+def check_whose(cluster: Cluster, roamer: Roamer, headers: dict[str, str], what: str) -> None:
+    """Check that one owner sees a session on each node, and others on none."""
+    expected = 200 if headers == roamer.headers else 404
+    for node in cluster.nodes:
+        http = node.server.chat(headers=headers).http
+        answer = http.get(f"/sessions/{roamer.session_id}/messages")
+        assert answer.status_code == expected, (what, node, answer.text)
 
 
 def check(cluster: Cluster, roamer: Roamer, notes: Notes, what: str, chance) -> None:

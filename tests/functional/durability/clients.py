@@ -44,9 +44,13 @@ class Witness:
         notes: What tools were asked to write down; each line may stand there once.
         made: Sessions that were forked from this one, with how many messages they had.
         defects: What must not happen: errors of the server that can't be tried again.
+        owner: Whose session it is.
+        headers: The key of the owner.
     """
 
     session_id: str
+    owner: str = "default"
+    headers: dict[str, str] = field(default_factory=dict)
     questions: list[str] = field(default_factory=list)
     answers: dict[str, str] = field(default_factory=dict)
     texts: list[str] = field(default_factory=list)
@@ -85,7 +89,11 @@ class FaultyServerClient:
         self.last_seen = "nothing"
         self._tolerated = tolerated
         self._http = httpx.Client(
-            base_url=f"{url}/api/v1", timeout=30, trust_env=False, verify=NO_TLS
+            base_url=f"{url}/api/v1",
+            timeout=30,
+            trust_env=False,
+            verify=NO_TLS,
+            headers=witness.headers,
         )
 
     def close(self) -> None:

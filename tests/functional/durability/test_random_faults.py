@@ -1,9 +1,11 @@
 """Random faults under everything at once: nothing acknowledged is lost, no tool runs twice.
 
 Each round breaks a server of two web processes and a background worker in one way while eight
-clients use it in eight ways. Afterwards everything that clients were told must be true.
+clients of three owners use it in eight ways. Afterwards everything that clients were told must be
+true, for its owner and nobody else.
 """
 
+import itertools
 import json
 import os
 import random
@@ -29,6 +31,12 @@ from tests.functional.durability.clients import (
 
 ROUNDS = int(os.environ.get("MOCHI_E2E_FAULT_ROUNDS", "1"))
 SEED = int(os.environ.get("MOCHI_E2E_FAULT_SEED", "0")) or random.SystemRandom().randrange(10**6)
+OWNERS = ("default", "anna", "bob")
+"""Whom the clients act for, by turns."""
+MANY = int(os.environ.get("MOCHI_E2E_OWNERS", "12"))
+"""The owners of the run with many of them."""
+TOKEN = "of-who-runs-the-server-in-tests-with-owners"
+ADMIN = {"Authorization": f"Bearer {TOKEN}"}
 CLIENT_SECONDS = 90
 AGE_SECONDS = 7 * 24 * 3600
 ROOT = Path(__file__).parents[3]
@@ -75,6 +83,28 @@ class World:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self._port = free.getsockname()[1]
         self.server = self._begin()
+        self._keys = {"default": ADMIN}
+
+    def key_of(self, owner: str) -> dict[str, str]:
+        """Return the headers of the clients of an owner."""
+        if owner not in self._keys:
+            http = self.server.chat(headers=ADMIN).http
+            answer = http.post("/keys", json={"owner": owner})
+            assert answer.status_code == 201, answer.text
+            self._keys[owner] = {"Authorization": f"Bearer {answer.json()['token']}"}
+            until_known(self.server, self._keys[owner])
+        return self._keys[owner]
+
+    def chat_of(self, witness: Witness):
+        """Return a client that acts for the owner of what a witness saw."""
+        return self.server.chat(headers=witness.headers)
+
+    def session_file(self, witness: Witness) -> Path:
+        """Return the file of the witness' session."""
+        directory = self.sessions
+        if witness.owner != "default":
+            directory = self.data_dir / "users" / witness.owner / "chat_sessions"
+        return directory / f"{witness.session_id}.json"
 
     def _make_tools(self) -> None:
         code = TOOL.format(runs=str(self.runs))
@@ -94,6 +124,8 @@ class World:
             "--port",
             str(self._port),
             PYTHONPATH=os.pathsep.join([str(ROOT), str(faulty)]),
+            MOCHI_API_TOKEN=TOKEN,
+            MOCHI_MAX_ACTIVE_TURNS="500",
             MOCHI_E2E_FAULTS=str(self.faults),
             MOCHI_BACKGROUND_WORKER="true",
             MOCHI_SUMMARIZATION_INTERVAL_SECONDS="1",
@@ -204,27 +236,55 @@ def test_a_fault_at_any_moment_loses_nothing_and_runs_no_tool_twice(
     for number in range(ROUNDS):
         what = f"{fault.__name__} {number}, MOCHI_E2E_FAULT_SEED={SEED}"
         print(what, time.strftime("%X"), flush=True)
-        witnesses = one_round(world, fault, chance)
-        chat = world.server.chat()
-        for witness in witnesses:
-            check(world, chat, witness, what)
-        assert wait_until_tidy(world, 90) == [], what
+        owners = list(itertools.islice(itertools.cycle(OWNERS), len(SCENARIOS)))
+        check_all(world, one_round(world, fault, chance, owners), what)
 
 
-def one_round(world: World, fault, chance: random.Random) -> list[Witness]:
-    """Break the server once under eight clients, and return what those were told."""
-    chat = world.server.chat()
-    witnesses = [
-        Witness(
-            chat.new_session(tool_settings={"tools": ["note"], "execution_policy": "never_confirm"})
-        )
-        for _ in SCENARIOS
-    ]
+@pytest.mark.soak
+@pytest.mark.timeout(480 + 20 * MANY)
+def test_many_owners_at_once_lose_nothing_with_processes_that_die(start, tmp_path):
+    chance = random.Random(f"{SEED} owners")
+    world = World(start, tmp_path, chance, continues=True)
+    owners = [f"owner{number}" for number in range(MANY)]
+    for fault in (World.kill_one, World.kill_all):
+        what = f"{MANY} owners, {fault.__name__}, MOCHI_E2E_FAULT_SEED={SEED}"
+        check_all(world, one_round(world, fault, chance, owners), what)
+
+
+def check_all(world: World, witnesses: list[Witness], what: str) -> None:
+    """Check what each client was told, and that nobody else can be told it."""
+    for number, witness in enumerate(witnesses):
+        check(world, world.chat_of(witness), witness, what)
+        for other in {"default", witnesses[number - 1].owner} - {witness.owner}:
+            http = world.server.chat(headers=world.key_of(other)).http
+            assert http.get(f"/sessions/{witness.session_id}").status_code == 404, what
+    assert wait_until_tidy(world, 90) == [], what
+
+
+def until_known(server, headers: dict[str, str]) -> None:
+    """Wait until each web process knows a key."""
+    deadline = time.monotonic() + 60
+    for process in server.web_processes:
+        http = server.chat_with(process).http
+        while http.get("/sessions", headers=headers).status_code == 401:
+            assert time.monotonic() < deadline, "a process does not know a key"
+            time.sleep(0.05)
+
+
+def one_round(world: World, fault, chance: random.Random, owners: list[str]) -> list[Witness]:
+    """Break the server once under a client of each owner, and return what those were told."""
+    settings = {"tools": ["note"], "execution_policy": "never_confirm"}
+    witnesses = []
+    for owner in owners:
+        chat = world.server.chat(headers=world.key_of(owner))
+        session_id = chat.new_session(tool_settings=settings)
+        witnesses.append(Witness(session_id, owner=owner, headers=world.key_of(owner)))
+    scenarios = list(itertools.islice(itertools.cycle(SCENARIOS), len(owners)))
     tolerated = GONE if fault is World.unmount_the_sessions else frozenset()
     url = world.server.url
     health = HealthWatch(url)
     health.start()
-    with ThreadPoolExecutor(len(SCENARIOS)) as pool:
+    with ThreadPoolExecutor(len(scenarios)) as pool:
         clients = [
             FaultyServerClient(
                 url,
@@ -237,14 +297,14 @@ def one_round(world: World, fault, chance: random.Random) -> list[Witness]:
         ]
         running = [
             pool.submit(run, client, scenario)
-            for client, scenario in zip(clients, SCENARIOS, strict=True)
+            for client, scenario in zip(clients, scenarios, strict=True)
         ]
         world.a_moment()
         fault(world)
         _, hanging = wait(running, timeout=CLIENT_SECONDS)
         hung = {
             scenario.__name__: client.last_seen
-            for each, client, scenario in zip(running, clients, SCENARIOS, strict=True)
+            for each, client, scenario in zip(running, clients, scenarios, strict=True)
             if each in hanging
         }
         if hung:
@@ -264,7 +324,7 @@ def check(world: World, chat, witness: Witness, what: str) -> None:
     if (left := chat.http.get(f"/chat/{session_id}/stream")).status_code != 204:
         assert left.status_code == 200, (what, left.text)
         assert b"event: done" in left.content, (what, left.text[-500:])
-    file = json.loads((world.sessions / f"{session_id}.json").read_text())
+    file = json.loads(world.session_file(witness).read_text())
     said = json.dumps(file["messages"], ensure_ascii=False)
     messages = chat.messages(session_id)
     users = Counter(m["content"] for m in messages if m["role"] == "user")
@@ -313,7 +373,7 @@ def untidy(world: World) -> list[Path]:
     left += world.data_dir.glob("**/.claims/*.claim")
     left += [
         journal
-        for journal in world.data_dir.glob(".mochi/*turns/*/*.jsonl")
+        for journal in world.data_dir.glob("**/.mochi/*turns/*/*.jsonl")
         if b'"event":"done"' not in journal.read_bytes()[-4096:]
     ]
     return [path for path in left if "placeholder" not in str(path)]

@@ -83,12 +83,14 @@ def test_a_process_that_runs_no_turn_has_a_lease_too_so_that_it_finds_others_dea
     app = apps.get_app_config("cluster_app")
     assert isinstance(app, MochiApp)
     before = leases()
-    for chore in app.urgent_chores(services).values():
+    chores = {**app.urgent_chores(services), **app.shared_urgent_chores(services)}
+    for chore in chores.values():
         chore()
     [lease] = leases() - before
     assert lease.decode() == cluster.connection.root_key("w", cluster.owners.mine())
     cluster.release()
-    assert app.urgent_chores(build_services(load_settings(data_dir=tmp_path))) == {}
+    alone = build_services(load_settings(data_dir=tmp_path))
+    assert app.urgent_chores(alone) == app.shared_urgent_chores(alone) == {}
 
 
 def test_nodes_share_records_of_responses_and_each_storage_has_its_own(

@@ -191,6 +191,14 @@ class TestPool:
         assert set(pool.loaded()) == {"anna", "carl"}
         await pool.aclose()
 
+    async def test_the_default_owners_services_stay(self) -> None:
+        pool = self.pool(most=2)
+        for owner in ("default", "anna", "bob"):
+            pool.of(owner)
+        assert set(pool.loaded()) == {"default", "bob"}
+        assert not pool.release("default")
+        await pool.aclose()
+
     async def test_what_is_dropped_is_closed(self) -> None:
         pool, closed = self.pool(most=1), asyncio.Event()
 

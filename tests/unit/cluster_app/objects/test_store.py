@@ -92,6 +92,15 @@ def test_an_empty_object_has_an_empty_beginning(object_store: ObjectStore) -> No
     assert object_store.head_bytes("key", 4).data == b""
 
 
+def test_folders_are_listed_without_what_is_in_them(object_store: ObjectStore) -> None:
+    assert object_store.folders("users/") == []
+    for key in ("users/bob/sessions/a.json", "users/anna/b", "users/anna/sessions/c", "users/file"):
+        object_store.put(key, b"")
+    object_store.put("sessions/d", b"")
+    assert object_store.folders("users/") == ["anna", "bob"]
+    assert object_store.under("users/anna").folders("") == ["sessions"]
+
+
 def test_all_objects_under_a_prefix_are_listed(object_store: ObjectStore) -> None:
     tags = {f"sessions/{n}": object_store.put_new(f"sessions/{n}", b"text") for n in range(3)}
     object_store.put_new("sessions2/x", b"other")
