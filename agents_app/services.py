@@ -27,7 +27,7 @@ from mochi_project.trust.contents import AGENTS
 from mochi_project.trust.gate import TrustGate
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
-from models_app.services import SharedModels
+from models_app.services import models_of_owner
 from models_app.settings import ModelsSettings
 from sessions_app.deletion import SessionDeletion
 from sessions_app.enabled_names import EnabledNames
@@ -68,7 +68,7 @@ def _models(services: Services) -> ModelCatalogue:
         choice = ModelChoice(models=models, default=DefaultModel(models, configured))
         return AgentLanguageModel(agents, sessions, choice)
 
-    return services.get(SharedModels).catalogue.with_agents(model_of_agents)
+    return models_of_owner(services).with_agents(model_of_agents)
 
 
 def _preparer(services: Services) -> TurnPreparer:

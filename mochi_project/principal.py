@@ -30,13 +30,18 @@ class InvalidOwner(ValueError):
         )
 
 
+def is_owner(name: str) -> bool:
+    """Return whether a name can be an owner's, and is no path to something else."""
+    return _OWNER.fullmatch(name) is not None
+
+
 def require_owner(name: str) -> None:
     """Check that a name can be an owner's.
 
     Raises:
         InvalidOwner: It could be a path to something else.
     """
-    if _OWNER.fullmatch(name) is None:
+    if not is_owner(name):
         raise InvalidOwner(name)
 
 
@@ -112,3 +117,11 @@ def acting_for(principal_or_owner: Principal | str) -> Iterator[None]:
             _acted_for[acting.owner] -= 1
             if not _acted_for[acting.owner]:
                 del _acted_for[acting.owner]
+
+
+def log_fields() -> dict[str, str]:
+    """Return what log lines say of the principal, never a token; nothing of the operator."""
+    acting = PRINCIPAL.get(OPERATOR)
+    if acting.key_id is not None:
+        return {"owner": acting.owner, "key_id": acting.key_id}
+    return {} if acting.owner == DEFAULT_OWNER else {"owner": acting.owner}

@@ -23,6 +23,7 @@ from models_app.vendors.registry import KNOWN_VENDORS
 from models_app.vendors.vendor import Vendor
 from models_app.window_sizes import LoadedWindow
 from sessions_app.session import AGENT_PREFIX, MODEL_NAME_LENGTH
+from sessions_app.store.records import Records
 
 LOOK_UP_SECONDS = 5.0
 LISTING_SECONDS = 2.0
@@ -96,21 +97,21 @@ class ModelCatalogue:
             each.vendor: self._observed(each, each.vendor.name, each.vendor.base_url)
             for each in vendors
         }
-        self._profile_service = profiles
         self._profiles = (
             ProfileLanguageModel(profiles, self._model_of, gate=profile_gate) if profiles else None
         )
         self._agents: AgentModels | None = None
 
     def with_agents(self, agents: "Callable[[ModelCatalogue], AgentModels]") -> Self:
-        """Return a catalogue of the same providers with the models of an owner's agents.
-
-        Args:
-            agents: Makes the model of all agents, agents' names being the models'; it gets the
-                catalogue, for agents' own models.
-        """
+        """Return a catalogue of the same providers with agents' models, which are made for it."""
         own = copy(self)
         own._agents = agents(own)  # noqa: SLF001 - of this class
+        return own
+
+    def with_profiles(self, records: Records) -> Self:
+        """Return a catalogue of the same providers with an owner's profiles laid over these."""
+        own = copy(self)
+        own._profiles = self._profiles and self._profiles.laid_over(records)  # noqa: SLF001
         return own
 
     @property
@@ -125,9 +126,9 @@ class ModelCatalogue:
         Raises:
             RuntimeError: The catalogue was made without.
         """
-        if self._profile_service is None:
+        if self._profiles is None:
             raise RuntimeError("this catalogue has no profiles")
-        return self._profile_service
+        return self._profiles.profiles
 
     @property
     def providers(self) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Protocol, Self
 
 import msgspec
 
+from mochi_project.principal import principal
 from models_app.language_model import (
     CallArgumentsDelta,
     Delta,
@@ -87,6 +88,7 @@ class ModelCallStart(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakre
         provider: The provider: ``ollama``, or a vendor's name.
         model: The model's name, without its provider.
         purpose: The purpose of the call.
+        owner: The owner of data that it is made for.
         call_id: An id that no other call of any process has.
         caller: The caller; None if unknown.
         request: The request; None if a provider's library makes it.
@@ -97,6 +99,7 @@ class ModelCallStart(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakre
     provider: str
     model: str
     purpose: Purpose
+    owner: str
     call_id: str = ""
     caller: Caller | None = None
     request: ModelRequest | None = None
@@ -231,6 +234,7 @@ class CallInProgress:
             provider=provider,
             model=model,
             purpose=purpose,
+            owner=principal().owner,
             call_id=os.urandom(8).hex(),
             caller=_caller.get(),
             request=request,

@@ -13,6 +13,7 @@ from models_app.language_model import AnsweredBy, Delta, LanguageModel, ModelInf
 from models_app.profiles import Profile, ProfileService
 from models_app.vendors.vendor import Vendor
 from sessions_app.errors import ValidationFailed
+from sessions_app.store.records import Records
 
 CACHE_SECONDS = 60.0
 """Seconds for which the facts of a profile's model are cached; a request reads the profile anew."""
@@ -36,6 +37,9 @@ class ProfileLanguageModel:
         model_of: Returns the language model of a vendor; None is Ollama.
         gate: Returns a sentence that says why profiles must not name addresses and keys that are
             not configured; None if they may (docs/decisions/0035).
+
+    Attributes:
+        profiles: The same.
     """
 
     def __init__(
@@ -45,10 +49,14 @@ class ProfileLanguageModel:
         *,
         gate: Gate = always_open,
     ) -> None:
-        self._profiles = profiles
+        self.profiles = profiles
         self._gate = gate
         self._model_of = model_of
         self._known: ExpiringCache[ModelInfo] = ExpiringCache(CACHE_SECONDS)
+
+    def laid_over(self, own: Records) -> "ProfileLanguageModel":
+        """Return the models of an owner's profiles, laid over these."""
+        return ProfileLanguageModel(self.profiles.laid_over(own), self._model_of, gate=self._gate)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Delta], None]:
         """Send a request with the profile's parameters and yield batches of deltas.
@@ -96,7 +104,7 @@ class ProfileLanguageModel:
             ModelNotFound: With ``field`` ``"model"``.
             ModelError: The provider can't be asked.
         """
-        if not self._profiles.is_configured(profile):
+        if not self.profiles.is_configured(profile):
             return
         try:
             await (await self._model_for(profile)).describe(profile.model)
@@ -111,7 +119,7 @@ class ProfileLanguageModel:
             ProfileNotFound: There is no such profile.
         """
         profile = await self._get(model)
-        return profile.model if self._profiles.vendor_of(profile) is None else None
+        return profile.model if self.profiles.vendor_of(profile) is None else None
 
     def forget(self, model: str) -> None:
         """Drop a profile from the cache: it was changed."""
@@ -123,8 +131,8 @@ class ProfileLanguageModel:
         Raises:
             ModelNotFound: Its provider is not configured, or the profile must not name its address.
         """
-        vendor = self._profiles.vendor_of(profile)
-        if not self._profiles.is_configured(profile) and (reason := await self._gate()):
+        vendor = self.profiles.vendor_of(profile)
+        if not self.profiles.is_configured(profile) and (reason := await self._refusal(profile)):
             raise ModelNotFound(
                 f"The profile '{profile.name}' names an address or a key of its own. {reason}",
                 provider=profile.provider,
@@ -132,9 +140,15 @@ class ProfileLanguageModel:
             )
         return self._model_of(vendor)
 
+    async def _refusal(self, profile: Profile) -> str | None:
+        """Return why a profile must not name an address of its own; None if it may."""
+        if await asyncio.to_thread(self.profiles.is_laid_over, profile.name):
+            return "One in the folder of an owner may name those that are configured."
+        return await self._gate()
+
     async def _get(self, name: str) -> Profile:
         try:
-            return await asyncio.to_thread(self._profiles.get, name)
+            return await asyncio.to_thread(self.profiles.get, name)
         except ValidationFailed:  # a name that no profile can have
             raise ProfileNotFound(name) from None
 

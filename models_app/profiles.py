@@ -1,8 +1,8 @@
 """Stores profiles: named model configurations, each a JSON file, used as ``profile:<name>``.
 
 A file in a trusted folder may name any server (docs/decisions/0035). A profile that comes through
-the API, or lies in another folder, may name only addresses and keys that the configuration (or, for
-the API, the profile's own file) names together.
+the API, lies in another folder, or is laid over the shared ones by an owner may name only addresses
+and keys that the configuration (or, for the API, the profile's own file) names together.
 """
 
 import re
@@ -20,6 +20,7 @@ from sessions_app.decoding import convert_to
 from sessions_app.errors import ValidationFailed
 from sessions_app.store.atomic import StrPath, UnreadableFileError
 from sessions_app.store.file_records import records_in
+from sessions_app.store.laid_over import LaidOverRecords
 from sessions_app.store.records import DOCUMENT_LIMIT, Records
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
@@ -79,11 +80,24 @@ class ProfileService:
     Args:
         directory: The directory of the files, created with the first one, or other records.
         vendors: The configured providers.
+        shared: The records of all owners, over which these of one are laid; None if they are all.
     """
 
-    def __init__(self, directory: StrPath | Records, vendors: Sequence[Vendor] = ()) -> None:
-        self._records = records_in(directory, limit=DOCUMENT_LIMIT)
+    def __init__(
+        self,
+        directory: StrPath | Records,
+        vendors: Sequence[Vendor] = (),
+        *,
+        shared: Records | None = None,
+    ) -> None:
+        own = records_in(directory, limit=DOCUMENT_LIMIT)
+        self._records = own if shared is None else LaidOverRecords(own, shared)
+        self._laid_over = None if shared is None else own
         self._vendors = {vendor.name: vendor for vendor in vendors}
+
+    def laid_over(self, own: Records) -> "ProfileService":
+        """Return an owner's profiles, laid over these."""
+        return ProfileService(own, [*self._vendors.values()], shared=self._records)
 
     def list(self) -> ProfileListing:
         """Return every profile by name; a missing directory is an empty one."""
@@ -190,6 +204,10 @@ class ProfileService:
             url, keys = known.base_url, keys or known.key_variables
         api = profile.api or known.api
         return msgspec.structs.replace(known, base_url=url, key_variables=keys, api=api)
+
+    def is_laid_over(self, name: str) -> bool:
+        """Return whether a profile is one owner's, in addition to those that all share."""
+        return self._laid_over is not None and self._laid_over.read(f"{name}{_SUFFIX}") is not None
 
     def is_configured(self, profile: Profile) -> bool:
         """Return whether the configuration names its address, and its key for that address.

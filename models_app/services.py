@@ -5,6 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 from mochi_project.app import Factory, Services
+from mochi_project.principal import DEFAULT_OWNER
 from mochi_project.trust.contents import PROFILES
 from mochi_project.trust.gate import TrustGate
 from models_app.aliases import ModelAliases
@@ -21,8 +22,8 @@ from sessions_app.store.records import Records, RecordStores
 
 
 def profile_records(services: Services) -> Records:
-    """Return the records of profiles."""
-    directory = services.get(ModelsSettings).resolved_data_dir / "profiles"
+    """Return the records of the profiles that all owners share."""
+    directory = services.get(ModelsSettings).server_dir / "profiles"
     return services.get(RecordStores).open(directory, "profiles")
 
 
@@ -71,6 +72,16 @@ def _models(services: Services) -> SharedModels:
     return SharedModels(models)
 
 
+def models_of_owner(services: Services) -> ModelCatalogue:
+    """Return the shared models with the profiles of an owner, without agents."""
+    settings, shared = services.get(ModelsSettings), services.get(SharedModels).catalogue
+    if settings.owner == DEFAULT_OWNER:
+        return shared
+    directory = settings.resolved_data_dir / "profiles"
+    own = services.get(RecordStores).open(directory, "profiles", owner=settings.owner)
+    return shared.with_profiles(own)
+
+
 def _default_model(services: Services) -> DefaultModel:
     return DefaultModel(services.get(ModelCatalogue), services.get(ModelsSettings).default_model)
 
@@ -82,6 +93,6 @@ FACTORIES: Mapping[type | str, Factory] = {
     SharedModels: _models,
 }
 OWNED: Mapping[type | str, Factory] = {
-    ModelCatalogue: lambda services: services.get(SharedModels).catalogue,
+    ModelCatalogue: models_of_owner,
     DefaultModel: _default_model,
 }

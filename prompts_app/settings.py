@@ -10,8 +10,9 @@ from mochi_project.configuration.setting_types import DataPath
 
 
 class PromptsSettings(AppSettings):
-    """Holds the directory of system prompts."""
+    """Holds the directory of system prompts: that of all owners, and that of one."""
 
     system_prompts_dir: DataPath = Field(Path("system_prompts"), description="System prompt files")
 
     resolved_system_prompts_dir: ClassVar = AbsolutePath("system_prompts_dir")
+    own_system_prompts_dir: ClassVar = AbsolutePath("system_prompts_dir", of_owner=True)

@@ -1,13 +1,13 @@
 """Generates the table of metrics, from the file that names them."""
 
-from usage_app.metrics.names import METRICS, Metric
+from usage_app.metrics.names import METRICS, METRICS_BY_OWNER, Metric
 
 HEAD = ("Metric", "Type", "Labels", "What it says")
 
 
 def metric_table() -> str:
     """Return the table: name, type, labels and meaning."""
-    rows = [HEAD, ("---",) * len(HEAD), *map(_row, METRICS)]
+    rows = [HEAD, ("---",) * len(HEAD), *map(_row, (*METRICS, *METRICS_BY_OWNER))]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 

@@ -39,6 +39,14 @@ class OneOwner(ServicePool):
         return {self._owner: self.shared}
 
 
+class SharedByAll(OneOwner):
+    """Has services that all owners share, made by the test."""
+
+    def of(self, owner: str) -> Services:
+        """Return them."""
+        return self.shared
+
+
 def install_services(services: Services | None) -> None:
     """Have routes and commands use these services; None removes them."""
     install_pool(None if services is None else OneOwner(services))

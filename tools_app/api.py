@@ -66,12 +66,11 @@ async def list_tools(request: HttpRequest) -> dict[str, Any]:
     response={200: ToolExecutionsOut},
     summary="List tool calls that were made",
     description=(
-        "The last 100 calls of all web processes, newest first, and statistics of these by tool. "
+        "Your last 100 calls of all web processes, newest first, and statistics of these by tool. "
         "Arguments and results are not recorded."
     ),
     operation_id="list_tool_executions",
 )
-@needs(scope="admin")
 async def list_executions(request: HttpRequest) -> dict[str, Any]:
     """List the last calls, with statistics."""
     executions = await service(ExecutionLog).recent()

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
+from mochi_project.principal import principal
 from sessions_app.ids_and_clock import utc_now
 from tools_app.errors import CANCELLED, ToolNotFound
 from tools_app.execution_log import ExecutionLog
@@ -82,6 +83,7 @@ class ToolCatalogue:
                         session_id=invocation.session_id,
                         tool_call_id=invocation.tool_call_id,
                         server=result.server,
+                        owner=principal().owner,
                         started_at=started_at,
                         duration_ms=round((time.perf_counter() - started) * 1000, 3),
                         success=result.success,

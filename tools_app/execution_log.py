@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from mochi_project.principal import principal
 from sessions_app.errors import StorageError
 from sessions_app.surrogates import join_surrogates
 from tools_app.storage.call_log import KEPT, CallLog, ToolExecution
@@ -65,9 +66,9 @@ class ExecutionLog:
             self._writing = asyncio.create_task(self._write())
 
     async def recent(self, limit: int = KEPT) -> Sequence[ToolExecution]:
-        """Return the newest executions of all processes, newest first."""
+        """Return the owner's newest executions of all processes, newest first."""
         await self._written()
-        return await asyncio.to_thread(self._log.newest, limit)
+        return await asyncio.to_thread(self._log.newest, limit, principal().owner)
 
     async def aclose(self) -> None:
         """Wait until every record is written, and close the log."""

@@ -6,6 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from msgspec.structs import replace
 
+from mochi_project.principal import principal
 from tools_app.errors import ToolNotFound
 from tools_app.folder_snapshots import FolderSnapshot, FolderSnapshots
 from tools_app.gate import Gate, always_open
@@ -71,7 +72,7 @@ class FolderTools:
         self._running: set[asyncio.Task[ToolListing]] = set()
 
     async def listing(self, selection: ToolSelection | None = None) -> ToolListing:
-        """Return all of the folder's tools; none for a selection without names and group."""
+        """Return the tools for the caller's owner; none for a selection without names and group."""
         if selection is not None and not selection.names and selection.group is None:
             return NO_TOOLS
         snapshot = await self._snapshots.take(self.folder)
@@ -85,7 +86,7 @@ class FolderTools:
         if discovery is None or not self._is_current(discovery, snapshot):
             discovery = self._discover(snapshot)
         # A cancelled caller must not cancel the discovery of the others.
-        return await asyncio.shield(discovery.task)
+        return (await asyncio.shield(discovery.task)).of_owner(principal().owner)
 
     async def call_tool(self, invocation: ToolInvocation) -> ToolResult:
         """Call a function in a tool process; failures are results.

@@ -6,9 +6,10 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from mochi_project.addresses import is_public_web, is_this_machine
-from mochi_project.app import Factory, ServiceMissing, Services
+from mochi_project.app import Factory, ServiceMissing, Services, service
 from mochi_project.configuration.app_settings import AppSettings
 from mochi_project.configuration.config import ServerSettings
+from mochi_project.principal import principal
 from mochi_project.trust.contents import MCP, TOOLS
 from mochi_project.trust.gate import TrustGate
 from sessions_app.attachments.service import AttachmentService
@@ -62,7 +63,7 @@ def _tools(services: Services) -> ToolServices:
     fork_server = ForkServerClient(
         settings.resolved_data_dir,
         env_file=settings.env_file,
-        added={"MOCHI_WORKSPACE": str(settings.resolved_workspace)},
+        added=_variables_of_owner,
         keys=services.get(KeyNames),
         passed=settings.tool_environment,
         deadline=services.get(Deadline),
@@ -102,6 +103,12 @@ def _logins(services: Services) -> McpLogins:
     settings = services.get(ServerSettings)
     records = services.get(LoginPolicy).records
     return McpLogins(services.get(McpTools), records, settings.public_url, settings.port)
+
+
+def _variables_of_owner() -> Mapping[str, str]:
+    """Return the variables of tools that run for the present owner of data."""
+    workspace = service(ToolsSettings).resolved_workspace
+    return {"MOCHI_OWNER": principal().owner, "MOCHI_WORKSPACE": str(workspace)}
 
 
 def build_generations(services: Services, name: str) -> Generations:

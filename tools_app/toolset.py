@@ -32,6 +32,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         title: The MCP server's name of it for people; None without one.
         icons: The MCP server's icons of it, which nobody has fetched.
         instructions: What its MCP server tells models about its tools; None for nothing.
+        owners: The owners of data whose models may call it; None for all.
         delegated: Whether a call is a turn of its own (an agent's). It is offered without being
             selected, because it is listed only if the session enables agents, and needs no
             approval: policies apply to the agent's own tools.
@@ -49,6 +50,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     title: str | None = None
     icons: Sequence[Mapping[str, Any]] = ()
     instructions: str | None = None
+    owners: Sequence[str] | None = None
     delegated: bool = False
 
     @property
@@ -89,6 +91,18 @@ class ToolListing(msgspec.Struct, frozen=True, kw_only=True):
     tools: Mapping[str, Tool] = msgspec.field(default_factory=dict)
     groups: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)
     invalid: Sequence[InvalidTool] = ()
+
+    def of_owner(self, owner: str) -> "ToolListing":
+        """Return the listing without the tools that an owner of data may not call."""
+        if all(tool.owners is None or owner in tool.owners for tool in self.tools.values()):
+            return self
+        tools = {n: t for n, t in self.tools.items() if t.owners is None or owner in t.owners}
+        groups = {group: [n for n in names if n in tools] for group, names in self.groups.items()}
+        return ToolListing(
+            tools=tools,
+            groups={group: names for group, names in groups.items() if names},
+            invalid=self.invalid,
+        )
 
 
 class ToolSelection(msgspec.Struct, frozen=True, kw_only=True):

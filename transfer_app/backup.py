@@ -9,7 +9,9 @@ import re
 import shutil
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from django.core.management import CommandError
@@ -24,7 +26,8 @@ from chat.conversation_storage import (
 )
 from chat.storage.records import TURN_RECORDS
 from mochi_project.app import build_services, mochi_apps
-from mochi_project.configuration.app_settings import AppSettings
+from mochi_project.configuration.app_settings import USERS, AppSettings, owners_in
+from mochi_project.principal import DEFAULT_OWNER
 from prompts_app.prompts import is_filename
 from prompts_app.settings import PromptsSettings
 from sessions_app.errors import SessionCorrupt, SessionNotFound
@@ -56,6 +59,7 @@ class Part:
         is_shared: Whether an object store keeps what has this name.
         storage: What reads its sessions, if it holds some.
         is_whole: Whether names that begin with a dot belong to it.
+        owner: The owner of the data.
     """
 
     name: str
@@ -64,6 +68,12 @@ class Part:
     is_shared: Callable[[str], object] = bool
     storage: ConversationStorage | None = None
     is_whole: bool = False
+    owner: str = DEFAULT_OWNER
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return what tells it from all other parts."""
+        return self.owner, self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,30 +108,21 @@ def require_files(settings: AppSettings) -> None:
         )
 
 
-def parts_of(settings: AppSettings) -> list[Part]:
-    """Return the parts of a data directory, always in the same order. Opens nothing."""
-    data, sessions = settings.resolved_data_dir, settings.of(SessionsSettings)
+def parts_of(settings: AppSettings, owners: Iterable[str] | None = None) -> list[Part]:
+    """Return the parts of a data directory, always in the same order. Opens nothing.
+
+    Args:
+        settings: The configuration of the directory.
+        owners: The owners beside ``default``; if left out, those who have a folder.
+    """
+    if owners is None:
+        owners = owners_in(settings.users_dir)
+    engine = build_services(settings).get(StorageEngine)
     tools, homes = settings.of(ToolsSettings), settings.of(AgentsSettings)
-    prompts = settings.of(PromptsSettings).resolved_system_prompts_dir
-    storages = build_storages(build_services(settings).get(StorageEngine), sessions)
-    kinds = SessionKind.CHAT, SessionKind.AGENT
-    chats, agents = (locations_of(sessions, kind) for kind in kinds)
-    of_chats, of_agents = (storages[kind] for kind in kinds)
     return [
-        Part("sessions", chats.sessions_dir, chats.folder, FILE_NAME.fullmatch, of_chats),
-        Part("chats of agents", agents.sessions_dir, agents.folder, FILE_NAME.fullmatch, of_agents),
-        # After the sessions, so that whatever they refer to is there.
-        Part("attachments", attachments_dir(settings), "attachments", _ATTACHMENT.fullmatch),
-        Part("responses", chats.records_dir, chats.responses, _RECORD.fullmatch),
+        *_parts_of_owner(settings, engine),
         Part("agents", homes.resolved_agents_dir),
         Part("tools", tools.resolved_tools_dir),
-        Part(
-            "system prompts",
-            prompts,
-            "prompts",
-            is_filename,
-        ),
-        Part("profiles", data / "profiles", "profiles", _PROFILE.fullmatch),
         Part("MCP servers", tools.resolved_mcp_config_path),
         Part("planning prompt", homes.resolved_planning_prompt_path),
         Part("execution prompt", homes.resolved_execution_prompt_path),
@@ -130,7 +131,32 @@ def parts_of(settings: AppSettings) -> list[Part]:
             for app in mochi_apps()
             for name, path in app.kept_files(settings).items()
         ),
-        Part("workspace", tools.resolved_workspace, is_whole=True),
+        *chain.from_iterable(_parts_of_owner(settings.for_owner(each), engine) for each in owners),
+    ]
+
+
+def _parts_of_owner(settings: AppSettings, engine: StorageEngine) -> list[Part]:
+    data, sessions = settings.resolved_data_dir, settings.of(SessionsSettings)
+    prompts = settings.of(PromptsSettings).own_system_prompts_dir
+    storages = build_storages(engine, sessions)
+    kinds = SessionKind.CHAT, SessionKind.AGENT
+    chats, agents = (locations_of(sessions, kind) for kind in kinds)
+    of_chats, of_agents = (storages[kind] for kind in kinds)
+    parts = [
+        Part("sessions", chats.sessions_dir, chats.folder, FILE_NAME.fullmatch, of_chats),
+        Part("chats of agents", agents.sessions_dir, agents.folder, FILE_NAME.fullmatch, of_agents),
+        # After the sessions, so that whatever they refer to is there.
+        Part("attachments", attachments_dir(settings), "attachments", _ATTACHMENT.fullmatch),
+        Part("responses", chats.records_dir, chats.responses, _RECORD.fullmatch),
+        Part("system prompts", prompts, "prompts", is_filename),
+        Part("profiles", data / "profiles", "profiles", _PROFILE.fullmatch),
+        Part("workspace", settings.of(ToolsSettings).resolved_workspace, is_whole=True),
+    ]
+    if (owner := settings.owner) == DEFAULT_OWNER:
+        return parts
+    return [
+        replace(each, owner=owner, folder=each.folder and f"{USERS}/{owner}/{each.folder}")
+        for each in parts
     ]
 
 
@@ -140,7 +166,7 @@ def entries_of(settings: AppSettings, *, without: Collection[Path] = ()) -> Iter
     for part in parts:
         left_out = {other.path for other in parts if other is not part}
         data = settings.resolved_data_dir  # which may be the workspace
-        left_out |= {settings.resolved_state_dir, data / ".env", *without}
+        left_out |= {settings.resolved_state_dir, settings.users_dir, data / ".env", *without}
         yield from (Entry(part, relative) for relative in files_of(part, left_out))
 
 
@@ -169,8 +195,8 @@ def parts_elsewhere(settings: AppSettings) -> list[str]:
 
 def places(settings: AppSettings) -> Callable[[Entry], Entry]:
     """Return what says where a file of another data directory belongs in this one."""
-    by_name = {part.name: part for part in parts_of(settings)}
-    return lambda entry: Entry(by_name[entry.part.name], entry.relative)
+    parts = cache(lambda owner: {each.key: each for each in parts_of(settings, [owner])})
+    return lambda entry: Entry(parts(entry.part.owner)[entry.part.key], entry.relative)
 
 
 def busy_sessions(storages: Iterable[ConversationStorage]) -> list[str]:

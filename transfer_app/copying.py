@@ -17,7 +17,9 @@ from cluster_app.objects.store import (
     ObjectStore,
     OutcomeUnclear,
 )
+from mochi_project.configuration.app_settings import USERS, owners_in
 from mochi_project.configuration.config import ServerSettings
+from mochi_project.principal import DEFAULT_OWNER, is_owner
 from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.format.codec import decode, encode
 from sessions_app.session import Session
@@ -45,13 +47,22 @@ class DirectoryLocation:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.name = str(settings.resolved_data_dir)
-        files = settings.model_copy(update={"journal_url": None, "sessions_url": None})
-        self._parts = {part.name: part for part in parts_of(files)}
+        self._settings = settings.model_copy(update={"journal_url": None, "sessions_url": None})
+        self._parts = {part.key: part for part in parts_of(self._settings)}
         self.storages = [part.storage for part in self._parts.values() if part.storage]
+
+    def owners(self) -> Sequence[str]:
+        """Return the owners of data, without ``default``."""
+        return owners_in(self._settings.users_dir)
+
+    def _mine(self, part: Part) -> Part:
+        if part.key not in self._parts:  # of an owner who has no folder here yet
+            self._parts |= {each.key: each for each in parts_of(self._settings, [part.owner])}
+        return self._parts[part.key]
 
     def names(self, part: Part) -> Sequence[str]:
         """Return the names of the part's files."""
-        files = files_of(self._parts[part.name])
+        files = files_of(self._mine(part))
         return sorted(filter(part.is_shared, (file.as_posix() for file in files)))
 
     def read(self, part: Part, name: str) -> bytes:
@@ -61,7 +72,7 @@ class DirectoryLocation:
             FileNotFoundError: Nothing has this name.
             UnreadableFileError: It can't be read.
         """
-        mine = self._parts[part.name]
+        mine = self._mine(part)
         if mine.storage is not None:
             try:
                 copy = mine.storage.recovery.copy_of(name.removesuffix(".json"))
@@ -75,7 +86,7 @@ class DirectoryLocation:
 
     def create(self, part: Part, name: str, data: bytes) -> None:
         """Write a new file; raises ``FileExistsError``."""
-        write_atomically(self._parts[part.name].path / name, data, exclusive=True)
+        write_atomically(self._mine(part).path / name, data, exclusive=True)
 
     def prepare(self) -> None:
         """Make the directory."""
@@ -97,6 +108,11 @@ class ObjectLocation:
         self._store = ObjectStore(url)
         self.storages = storages
         self.name = self._store.name
+
+    def owners(self) -> Sequence[str]:
+        """Return the owners of data, without ``default``."""
+        pages = self._store.under(USERS).list()
+        return sorted(filter(is_owner, {item.key.split("/")[0] for page in pages for item in page}))
 
     def names(self, part: Part) -> Sequence[str]:
         """Return the names of the part's objects."""
@@ -163,8 +179,11 @@ def places_of(
 
 def _place_of(text: str, settings: ServerSettings) -> DataLocation:
     if "://" in text:
-        parts = parts_of(settings) if text == settings.sessions_url else ()
-        return ObjectLocation(text, [part.storage for part in parts if part.storage])
+        objects = ObjectLocation(text)
+        if text == settings.sessions_url:
+            parts = parts_of(settings, objects.owners())
+            objects.storages = [part.storage for part in parts if part.storage]
+        return objects
     directory = Path(text).expanduser().resolve()
     if directory == settings.resolved_data_dir:
         return DirectoryLocation(settings)
@@ -177,7 +196,7 @@ def copy_all(
     source: DataLocation, target: DataLocation, settings: ServerSettings, *, dry_run: bool
 ) -> Iterator[CopiedName]:
     """Copy everything that the target lacks, and yield what becomes of each name."""
-    parts = [part for part in parts_of(settings) if part.folder]
+    parts = [part for part in parts_of(settings, source.owners()) if part.folder]
     parts.sort(key=lambda part: part.name != "attachments")  # before who refers to them
     with ThreadPoolExecutor(COPIERS) as copiers:
         for part in parts:
@@ -217,7 +236,7 @@ class _Copier:
     ) -> CopiedName:
         return CopiedName(
             part=self.part.name,
-            name=name,
+            name=name if self.part.owner == DEFAULT_OWNER else f"{self.part.owner}: {name}",
             outcome=outcome,
             reason=reason,
             was_claimed=was_claimed,

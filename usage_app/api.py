@@ -8,6 +8,7 @@ from ninja import Query
 
 from mochi_project.app import service
 from mochi_project.http.large_json import answer_by_reading
+from mochi_project.principal import principal
 from mochi_project.routing import Router
 from sessions_app.http.error_schemas import ENVELOPE
 from usage_app.schemas import UsageParams, UsageReportOut, report_to_json
@@ -21,10 +22,10 @@ router = Router(scope="read", tags=["usage"])
     response={200: UsageReportOut, (422, 503): ENVELOPE},
     summary="Report tokens and costs",
     description=(
-        "Sums up all model calls of some days: those of turns, agents, summaries and compaction. "
-        "Costs are those of the moment of the call, in US dollars, as decimal strings. A call "
-        "whose price is not known is in `unpriced_requests`, and `cost_known` is false; it is "
-        "never counted as free."
+        "Sums up all your model calls of some days: those of turns, agents, summaries and "
+        "compaction. Costs are those of the moment of the call, in US dollars, as decimal strings. "
+        "A call whose price is not known is in `unpriced_requests`, and `cost_known` is false; it "
+        "is never counted as free."
     ),
     operation_id="get_usage",
     by_alias=True,
@@ -34,5 +35,5 @@ async def get_usage(
 ) -> HttpResponseBase:
     """Report usage."""
     reports = service(Usage).reports
-    query = params.query()
+    query = params.query(principal().owner)
     return await answer_by_reading(lambda: report_to_json(reports.report(query)))

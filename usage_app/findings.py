@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mochi_project.app import Services
 from mochi_project.console.findings import Finding
+from mochi_project.principal import DEFAULT_OWNER
 from sessions_app.errors import MochiError
 from usage_app.budgets.observer import Budgets
 from usage_app.usage import Usage
@@ -39,21 +40,21 @@ def _ledger(usage: Usage) -> Finding:
 def budgets_finding(services: Services) -> Finding:
     """Report which budgets are used up, and whether ``budgets.json`` can be used."""
     try:
-        standings = services.get(Budgets).standings()
+        standings = services.get(Budgets).standings(None)
     except MochiError as error:
         return Finding("budgets", "broken", error.message)
     if not standings:
         return Finding("budgets", "ok", "none in budgets.json: models may be used without limits")
-    used_up = [each.message for each in standings if each.is_used_up]
+    used_up = [each.message(DEFAULT_OWNER) for each in standings if each.is_used_up]
     if used_up:
         return Finding("budgets", "note", " ".join(used_up))
     return Finding("budgets", "ok", f"{len(standings)}, none is used up")
 
 
-def budget_lines(services: Services) -> Iterator[str]:
-    """Yield a line for each budget, or what keeps them from being used."""
+def budget_lines(services: Services, owner: str | None) -> Iterator[str]:
+    """Yield a line for each budget of an owner, or of all, or what keeps them from being used."""
     try:
-        standings = services.get(Budgets).standings()
+        standings = services.get(Budgets).standings(owner)
     except MochiError as error:
         yield error.message
         return

@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from chat.context.tokens import CHARACTERS_PER_TOKEN, estimate_messages, estimate_tools
+from mochi_project.principal import DEFAULT_OWNER
 from models_app.language_model import Finished, ModelRequest
 from models_app.model_calls import CANCELLED, OK, ModelCall, ModelCallStart
 from models_app.prices import read_money
@@ -38,6 +39,7 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         purpose: The purpose of the call.
         status: ``ok``, ``cancelled``, or the code of the error that ended it.
         ms: The duration in milliseconds.
+        owner: The owner of data that it was made for; left out of the default owner's lines.
         call_id: The unique id of the call.
         ttft_ms: The time to its first output; None if there was none.
         session_id: The session that it was made for.
@@ -61,6 +63,7 @@ class UsageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     purpose: str
     status: str
     ms: int
+    owner: str = DEFAULT_OWNER
     call_id: str | None = None
     ttft_ms: int | None = None
     session_id: str | None = None
@@ -159,6 +162,7 @@ def record_of(call: ModelCall, price: Price | None) -> UsageRecord:
         purpose=start.purpose,
         status=call.outcome[:_NAME_LENGTH],
         ms=round(call.seconds * 1000),
+        owner=start.owner,
         call_id=start.call_id or None,
         ttft_ms=None if first is None else round(first * 1000),
         session_id=caller.session_id if caller else None,

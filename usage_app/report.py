@@ -1,4 +1,4 @@
-"""Sums up the ledger by day, model, provider, purpose and session (UTC). Pure."""
+"""Sums up the ledger by day, model, provider, purpose, session and owner (UTC). Pure."""
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -9,17 +9,21 @@ import msgspec
 from sessions_app.errors import ValidationFailed
 from usage_app.record import UsageRecord, full_name
 
-Dimension = Literal["day", "model", "provider", "purpose", "session"]
+Dimension = Literal["day", "model", "provider", "purpose", "session", "owner"]
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 MOST_GROUPS = 10_000
 
 
 class ReportQuery(msgspec.Struct, frozen=True):
-    """The first and last day of a report (inclusive), and its grouping."""
+    """The first and last day of a report (inclusive), its grouping, and whose calls it has.
+
+    Without an owner it has those of all.
+    """
 
     first: str
     last: str
     group_by: Sequence[Dimension]
+    owner: str | None
 
     @property
     def months(self) -> tuple[str, str]:
@@ -89,6 +93,7 @@ class Key(msgspec.Struct, frozen=True):
     provider: str
     model: str
     purpose: str
+    owner: str
     session_id: str | None = None
 
     def along(self, dimension: Dimension) -> str | None:
@@ -116,7 +121,7 @@ def add_to(table: Table, record: UsageRecord, *, with_session: bool) -> None:
         with_session: Whether entries are kept by session.
     """
     session_id = record.session_id if with_session else None
-    key = Key(record.day, record.provider, record.model, record.purpose, session_id)
+    key = Key(record.day, record.provider, record.model, record.purpose, record.owner, session_id)
     sums = table.get(key)
     if sums is None:
         sums = table[key] = Sums()
@@ -135,7 +140,7 @@ class Reporter:
     """Gathers a report from tables.
 
     Args:
-        query: The days and the grouping.
+        query: The days, the grouping and the owner.
     """
 
     def __init__(self, query: ReportQuery) -> None:
@@ -150,7 +155,7 @@ class Reporter:
         """
         query, groups = self._query, self._groups
         for key, sums in entries:
-            if not query.first <= key.day <= query.last:
+            if not query.first <= key.day <= query.last or query.owner not in {None, key.owner}:
                 continue
             values = tuple(key.along(dimension) for dimension in query.group_by)
             group = groups.get(values)

@@ -56,12 +56,12 @@ class UsageParams(Schema):
         "day,model",
         json_schema_extra={"pattern": GROUP_BY_PATTERN},
         max_length=100,
-        description="Some of `day`, `model`, `provider`, `purpose`, `session`, in the order in "
-        "which groups are sorted",
+        description="Some of `day`, `model`, `provider`, `purpose`, `session`, `owner`, in the "
+        "order in which groups are sorted",
     )
 
-    def query(self) -> ReportQuery:
-        """Return the days and the grouping of a report.
+    def query(self, owner: str | None) -> ReportQuery:
+        """Return the days and the grouping of a report on an owner's calls, or those of all.
 
         Raises:
             ValidationFailed: There is no such day, or the last one is before the first one.
@@ -76,6 +76,7 @@ class UsageParams(Schema):
             first.isoformat(),
             last.isoformat(),
             [each for each in names if each in DIMENSIONS],  # as the pattern says
+            owner,
         )
 
 
@@ -122,6 +123,7 @@ class UsageGroupOut(UsageSumsOut):
     session_id: str | None = Field(
         None, description="For an agent's calls that of the session which asked it"
     )
+    owner: str | None = Field(None, description="Whose calls they are: yours")
 
 
 _SUMS: dict[str, Any] = {

@@ -66,7 +66,7 @@ def build_meters(settings: UsageSettings) -> "Meters | None":
 
     if not counts_in_files():
         logger.error("metrics are of this process alone: prometheus_client was imported before")
-    return Meters(files, version=VERSION)
+    return Meters(files, version=VERSION, by_owner=settings.metrics_by_owner)
 
 
 def build_traces(settings: UsageSettings) -> "TraceService | None":

@@ -30,6 +30,9 @@ class UsageSettings(AppSettings):
     """Holds what is measured, beside usage."""
 
     metrics: Metrics = Field(False, description="Count turns, tokens, tools, ... at `/metrics`")
+    metrics_by_owner: bool = Field(
+        False, description="Count turns, tokens and costs also by the owner of data, of up to 200"
+    )
     traces: Traces = Field(
         False, description="Send a trace of each turn by OTLP, where the `OTEL_` variables say"
     )

@@ -39,15 +39,15 @@ class RedisCallLog:
             pipeline.ltrim(self._key, 0, KEPT - 1)
             pipeline.execute()
 
-    def newest(self, limit: int) -> Sequence[ToolExecution]:
-        """Return the newest records, newest first; those that can't be read are left out."""
+    def newest(self, limit: int, owner: str) -> Sequence[ToolExecution]:
+        """Return an owner's newest records, newest first, without those that can't be read."""
         with self._connection.translated():
             records = self._connection.client.lrange(self._key, 0, KEPT - 1)
         found = []
         for record in records:
             with suppress(msgspec.DecodeError, UnicodeDecodeError):
                 found.append(_decode(record))
-        return found[:limit]
+        return [each for each in found if each.owner == owner][:limit]
 
     def close(self) -> None:
         """Do nothing: the connection is that of the whole process."""

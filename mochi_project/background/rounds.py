@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mochi_project.app import mochi_apps
-from mochi_project.principal import InvalidOwner, require_owner
+from mochi_project.configuration.app_settings import owners_in
 
 VISITED_AT_ONCE = 100
 """The owners without loaded services whose chores are done in each interval."""
@@ -28,14 +28,7 @@ class OwnerFolders:
 
     def all(self) -> Sequence[str]:
         """Return all owners but ``default``."""
-        owners = []
-        with suppress(FileNotFoundError), os.scandir(self._users) as entries:
-            for entry in entries:
-                with suppress(InvalidOwner):
-                    require_owner(entry.name)
-                    if entry.is_dir():
-                        owners.append(entry.name)
-        return owners
+        return owners_in(self._users)
 
     def to_visit(self, purpose: str) -> Iterable[str]:  # noqa: ARG002 - of several machines
         """Return the owners whom this process visits in a round, of several for the purpose."""

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -16,7 +17,7 @@ from pydantic import (
 
 from mochi_project.configuration.constants import ENV_PREFIX
 from mochi_project.configuration.setting_types import DataPath, JournalUrl, SessionsUrl
-from mochi_project.principal import DEFAULT_OWNER, require_owner
+from mochi_project.principal import DEFAULT_OWNER, is_owner, require_owner
 from mochi_project.trust.decision import ALL_TRUSTED, Trust
 from mochi_project.trust.records import private_directory
 
@@ -159,10 +160,15 @@ class AppSettings(BaseModel):
         return self.data_dir.resolve()
 
     @property
+    def users_dir(self) -> Path:
+        """The directory with the folders of all owners but ``default``, absolute."""
+        return self.server_dir / USERS
+
+    @property
     def resolved_data_dir(self) -> Path:
         """The base directory of the owner, absolute; of ``default`` that of the server."""
         server_dir = self.server_dir
-        return server_dir if self._owner == DEFAULT_OWNER else server_dir / USERS / self._owner
+        return server_dir if self._owner == DEFAULT_OWNER else self.users_dir / self._owner
 
     @property
     def resolved_state_dir(self) -> Path:
@@ -181,3 +187,10 @@ class AppSettings(BaseModel):
         """The parts of the data folder that may be used; all of them if a program replaced it."""
         is_about_it = self._trust.folder in {None, self.server_dir}
         return self._trust if is_about_it else ALL_TRUSTED
+
+
+def owners_in(users_dir: Path) -> list[str]:
+    """Return the owners who have a folder in a directory. Blocks."""
+    with suppress(FileNotFoundError), os.scandir(users_dir) as entries:
+        return sorted(entry.name for entry in entries if is_owner(entry.name) and entry.is_dir())
+    return []

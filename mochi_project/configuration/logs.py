@@ -1,9 +1,10 @@
 """Configures structured logs on stderr: text for people, or one JSON object a line.
 
 Every module logs through :mod:`logging`; structlog renders the lines and adds the values bound to
-the running turn (``structlog.contextvars.bound_contextvars(session_id=..., turn_id=...)``). Text
-shows a record's ``extra={"sentence": ...}`` in the place of its message and values. Texts of users
-and models are logged at DEBUG only, keys and tokens never.
+the running turn (``structlog.contextvars.bound_contextvars(session_id=..., turn_id=...)``), and
+the owner and the id of the key that it acts for, if these are not the operator's. Text shows a
+record's ``extra={"sentence": ...}`` in the place of its message and values. Texts of users and
+models are logged at DEBUG only, keys and tokens never.
 """
 
 import io
@@ -14,6 +15,7 @@ from collections.abc import Mapping, MutableMapping
 from typing import Any, Literal, TextIO
 
 from mochi_project.configuration.config import ServerSettings
+from mochi_project.principal import log_fields
 from mochi_project.screen_text import has_colors, printable, steering_escaped
 
 _OF_CALLS = ("models_app.model_calls", "scripted_app.server")
@@ -91,6 +93,7 @@ def _structlog_formatter(*, as_json: bool) -> logging.Formatter:
 
     foreign: list[Any] = [
         structlog.contextvars.merge_contextvars,
+        lambda _logger, _method, record: {**record, **log_fields()},
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.stdlib.ExtraAdder(),

@@ -105,6 +105,7 @@ class SettingArguments(TypedDict, total=False):
     insecure_no_auth: bool
     playground: bool | None
     metrics: bool
+    metrics_by_owner: bool
     test_mode: bool
     test_words_per_second: float
     test_model_url: str

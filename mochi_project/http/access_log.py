@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from mochi_project.asgi_types import ASGIApp, Message, Receive, Scope, Send
 from mochi_project.guard.proxies import TrustedProxies
+from mochi_project.principal import log_fields
 
 _SECRET = re.compile(r"(?<=/a/)[^/]{60,}\Z")
 """The token of a link (``chat/approvals/links.py``), which is for who got the link."""
@@ -20,7 +21,7 @@ class AccessLog:
 
     Query strings are not logged, since they may contain search terms, nor are tokens of links. The
     status is None if the client disconnected before the response began. Request ids below ``/v1``
-    are logged, too.
+    are logged, too, and owner and id of a key, if they are not the operator's.
 
     Args:
         app: The application.
@@ -43,6 +44,7 @@ class AccessLog:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                named.update(log_fields())  # of whom the guard let in
                 for name, value in message["headers"]:
                     if name == b"x-request-id":
                         named["request_id"] = value.decode("latin-1")

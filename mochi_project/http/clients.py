@@ -8,16 +8,21 @@ from chat.settings import ChatSettings
 from mochi_project.app import service
 from mochi_project.configuration.config import ServerSettings
 from mochi_project.guard.proxies import TrustedProxies
+from mochi_project.principal import DEFAULT_OWNER, principal
 
 
 def client_of(request: HttpRequest) -> str | None:
     """Return the client for the limit of turns; None if turns are not limited per client.
 
-    It is an address even with a token, because all clients share one token.
+    It is the owner of a key, and of what a proxy reports; clients that share the server's own
+    token, or need none, are told apart by their addresses.
     """
     scope = getattr(request, "scope", None)
     if not service(ChatSettings).max_turns_per_client or scope is None:
         return None
+    acting = principal()
+    if acting.key_id is not None or acting.owner != DEFAULT_OWNER:
+        return f"key:{acting.owner}"
     return _proxies(tuple(service(ServerSettings).trusted_proxies)).client_of(scope)
 
 

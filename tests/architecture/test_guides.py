@@ -48,8 +48,8 @@ SHIPPED = [
     if path.suffix in (".css", ".html", ".js", ".json", ".md", ".example")
 ]
 PAYLOADS = {event.event: event.__name__ for event in (*ACTIVITY_EVENTS, *EVENTS)}
-# Names that programs of others give, and that the guides take up.
-OTHER_VARIABLES = {"MOCHI_API_KEY", "MOCHI_KEY"}
+# Names that programs of others give, or tools get, and that the guides take up.
+OTHER_VARIABLES = {"MOCHI_API_KEY", "MOCHI_KEY", "MOCHI_OWNER"}
 # Served, and not described by the document.
 NOT_IN_DOCUMENT = ("/api/v1/docs", "/api/v1/openapi.json")
 

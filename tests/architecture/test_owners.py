@@ -29,6 +29,80 @@ BUILDERS = {
     "sessions_app/settings.py": "declares the settings",
     "transfer_app/backup.py": "copies whole data directories",
 }
+HOLDING_NOTHING_OF_AN_OWNER = {
+    "agents_app.catalogue.AgentCatalogue": "the folders of agents, which all share",
+    "chat.activity.feed.ActivityFeeds": "counts listeners",
+    "chat.conversation_storage.StorageEngine": "opens storages at places that it is told",
+    "chat.start.turn_limits.TurnLimits": "settings",
+    "chat.start.turn_limits.TurnPlaces": "counts turns by owner",
+    "chat.notices.notifier.NoticeQueue": "notices, each with its owner",
+    "chat.storage.files.change_log.ChangeWatcher": "watches directories that it is told",
+    "chat.storage.signals.Signals": "words to turns, whose ids their owners alone find",
+    "chat.storage.task_queue.TaskQueue": "tasks, each with its owner",
+    "chat.turn.observer.TurnObserver": "the operator's log, metrics and traces",
+    "chat.work_threads.WorkThreads": "threads, which get the context of each call",
+    "cluster_app.connections.Cluster": "connections, whose keys begin with the owner",
+    "mochi_project.background.housekeeping.Housekeeper": "acts for each owner in turn",
+    "mochi_project.background.rounds.OwnerFolders": "the names of owners",
+    "mochi_project.background.supervisor.WorkerSupervisor": "a process",
+    "mochi_project.keys.ring.KeyRing": "keys, each with its owner",
+    "mochi_project.keys.store.KeyStore": "keys, each with its owner",
+    "mochi_project.memory.large_responses.LargeResponses": "counts answers",
+    "mochi_project.reachability.Stores": "whether stores can be reached",
+    "mochi_project.telemetry.Telemetry": "the operator's metrics and traces",
+    "models_app.model_calls.ModelCallHeaders": "headers of the running call",
+    "models_app.model_calls.ModelCallObserver": "calls, each with its owner",
+    "models_app.prices.Prices": "prices",
+    "models_app.services.SharedModels": "what providers say of their models",
+    "search_app.places.SearchPlaces": "counts searches",
+    "sessions_app.deadline.Deadline": "a time",
+    "sessions_app.http.places.ListPlaces": "counts lists",
+    "sessions_app.ids_and_clock.SharedClock": "the time",
+    "sessions_app.store.records.RecordStores": "opens records at places that it is told",
+    "tools_app.execution_log.ExecutionLog": "calls, each with its owner",
+    "tools_app.folder.FolderTools": "tools, and processes of one owner each",
+    "tools_app.hosts.fork_server_client.KeyNames": "names of variables",
+    "tools_app.mcp.login.LoginNotice": "what the operator's log is told",
+    "tools_app.mcp.login.LoginPolicy": "logins to servers, which all share",
+    "tools_app.mcp.logins.McpLogins": "logins to servers, which all share",
+    "tools_app.mcp.remote.ToolCallHeaders": "headers of the running call",
+    "tools_app.mcp.toolset.McpTools": "servers, which all share whom they are for",
+    "tools_app.services.ToolServices": "the tools above",
+    "tools_app.storage.call_log.CallLog": "calls, each with its owner",
+    "usage_app.budgets.observer.Budgets": "sums by owner",
+    "usage_app.observers.Observers": "the observers above",
+    "usage_app.usage.Usage": "lines, each with its owner",
+}
+CACHES = {
+    "agents_app/language_model.py": "descriptions of agents, of one owner's models",
+    "chat/storage/files/change_log.py": "the number of a process",
+    "dialects_app/shared/attaching.py": "files of URLs, of one owner's requests",
+    "mochi_project/errors/statuses.py": "statuses of codes",
+    "mochi_project/guard/origins.py": "whether names are allowed",
+    "mochi_project/http/clients.py": "proxies of the configuration",
+    "mochi_project/http/openapi.py": "the document",
+    "mochi_project/process/file_systems.py": "file systems of directories",
+    "mochi_project/process/lifespan.py": "paths",
+    "mochi_project/routing.py": "routes",
+    "models_app/aliases.py": "names of models",
+    "models_app/default_model.py": "the model of a configuration",
+    "models_app/ollama/conversion.py": "types",
+    "models_app/ollama/inventory.py": "what Ollama says of its models",
+    "models_app/ollama/structured.py": "schemas, by their content",
+    "models_app/profile_language_model.py": "profiles, of one owner's models",
+    "models_app/tool_schemas.py": "schemas, by their content",
+    "models_app/vendors/inventory.py": "what vendors say of their models",
+    "models_app/vendors/language_model.py": "which models refuse what",
+    "sessions_app/json_schema.py": "faults of values, by the digest of value and schema",
+    "tools_app/functions/schema.py": "schemas of functions, in one owner's process",
+    "dialects_app/responses/store.py": "tools of one session's turns, in one request",
+    "sessions_app/store/claims.py": "which processes live, in one listing",
+    "transfer_app/import_command.py": "the default model, in one command",
+    "transfer_app/backup.py": "parts of directories, in one command",
+    "transfer_app/uploaded.py": "the default model, in one request",
+    "usage_app/traces/observer.py": "addresses of providers",
+}
+"""The modules with caches that outlive a call, and what these hold of nobody or of one owner."""
 CLUSTER = {"journal_url": "redis://nowhere.invalid:1", "secret_key": "k" * 40}
 
 
@@ -84,6 +158,21 @@ def sources() -> Iterator[Path]:
         yield from (ROOT / app).rglob("*.py")
 
 
+def makes_a_cache(path: Path) -> bool:
+    tree = ast.parse(path.read_text())
+    called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    decorating = [
+        each
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for each in node.decorator_list
+    ]
+    names = {
+        getattr(each, "id", None) or getattr(each, "attr", None) for each in called + decorating
+    }
+    return not names.isdisjoint({"cache", "lru_cache", "ExpiringCache"})
+
+
 def names_in(path: Path) -> set[str]:
     tree = ast.parse(path.read_text())
     return {
@@ -92,3 +181,18 @@ def names_in(path: Path) -> set[str]:
         for name in (getattr(node, "attr", None), getattr(node, "id", None))
         if name is not None
     }
+
+
+def test_it_is_known_what_each_shared_service_holds(
+    settings: Any,
+) -> None:
+    shared, _ = factories_of(settings)
+    names = {k if isinstance(k, str) else f"{k.__module__}.{k.__qualname__}" for k in shared}
+
+    assert names <= HOLDING_NOTHING_OF_AN_OWNER.keys()
+
+
+def test_it_is_known_what_each_cache_holds() -> None:
+    found = {str(path.relative_to(ROOT)) for path in sources() if makes_a_cache(path)}
+
+    assert found - {"models_app/expiring_cache.py"} == CACHES.keys()

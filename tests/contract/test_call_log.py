@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cluster_app.redis.call_log import RedisCallLog
@@ -35,15 +36,15 @@ def call(number: int) -> ToolExecution:
 
 
 def test_a_log_is_empty_at_first(logs: Sequence[CallLog]) -> None:
-    assert list(logs[0].newest(KEPT)) == []
+    assert list(logs[0].newest(KEPT, "default")) == []
 
 
 def test_the_newest_calls_come_first_and_no_more_than_asked_for(logs: Sequence[CallLog]) -> None:
     logs[0].append([call(0), call(1)])
     logs[0].append([call(2)])
 
-    assert list(logs[0].newest(2)) == [call(2), call(1)]
-    assert list(logs[0].newest(KEPT)) == [call(2), call(1), call(0)]
+    assert list(logs[0].newest(2, "default")) == [call(2), call(1)]
+    assert list(logs[0].newest(KEPT, "default")) == [call(2), call(1), call(0)]
 
 
 def test_the_last_hundred_calls_of_all_processes_are_kept(logs: Sequence[CallLog]) -> None:
@@ -51,7 +52,7 @@ def test_the_last_hundred_calls_of_all_processes_are_kept(logs: Sequence[CallLog
         logs[number % 3].append([call(number)])
 
     expected = [call(number) for number in range(KEPT + 19, 19, -1)]
-    assert all(list(log.newest(KEPT)) == expected for log in logs)
+    assert all(list(log.newest(KEPT, "default")) == expected for log in logs)
 
 
 def test_a_closed_log_can_be_used_again(logs: Sequence[CallLog]) -> None:
@@ -60,4 +61,12 @@ def test_a_closed_log_can_be_used_again(logs: Sequence[CallLog]) -> None:
 
     logs[0].append([call(1)])
 
-    assert list(logs[0].newest(KEPT)) == [call(1), call(0)]
+    assert list(logs[0].newest(KEPT, "default")) == [call(1), call(0)]
+
+
+def test_an_owner_has_his_own_records(logs):
+    logs[0].append([call(0), msgspec.structs.replace(call(1), owner="anna"), call(2)])
+
+    assert list(logs[-1].newest(KEPT, "anna")) == [msgspec.structs.replace(call(1), owner="anna")]
+    assert list(logs[-1].newest(1, "default")) == [call(2)]
+    assert list(logs[-1].newest(KEPT, "bob")) == []

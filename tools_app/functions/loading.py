@@ -26,7 +26,15 @@ MAX_FILE_BYTES = 1 << 20
 """Larger files of a folder without ``__init__.py`` are not read."""
 
 _NO_GROUPS = frozenset(
-    {"__all__", "__destructive__", "__path__", "__author__", "__authors__", "__credits__"}
+    {
+        "__all__",
+        "__destructive__",
+        "__owners__",
+        "__path__",
+        "__author__",
+        "__authors__",
+        "__credits__",
+    }
 )
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 # sys.modules and sys.path belong to the whole process. Reentrant: a tool may load a folder.
@@ -43,6 +51,7 @@ class LoadedFunction:
         groups: The groups it belongs to.
         destructive: Whether the policy ``confirm_destructive`` asks before it runs.
         timeout_seconds: The longest time of a call that its module declares.
+        owners: The owners of data that its module declares it for; None for all.
         file: The file that defines it, relative to the folder.
     """
 
@@ -51,6 +60,7 @@ class LoadedFunction:
     groups: Sequence[str]
     destructive: bool
     timeout_seconds: float | None = None
+    owners: Sequence[str] | None = None
     file: str
 
 
@@ -82,6 +92,7 @@ class LoadedFolder:
                 groups=tool.groups,
                 destructive=tool.destructive,
                 timeout_seconds=tool.timeout_seconds,
+                owners=tool.owners,
                 file=tool.file,
             )
         groups = {
@@ -280,6 +291,7 @@ class _Collection:
             groups=tuple(groups),
             destructive=self._is_destructive(names, own, offered_by=module),
             timeout_seconds=self._timeout_of(names, own, own_file or file),
+            owners=self._owners_of(own, own_file or file),
             file=own_file or file,
         )
         return True
@@ -298,6 +310,16 @@ class _Collection:
         reason = "It must be seconds above 0, or a dict of such by the names of functions; "
         self._refuse("__timeout__", file, f"{reason}until then it counts as if it were not there.")
         return None
+
+    def _owners_of(self, own: ModuleType, file: str) -> Sequence[str] | None:
+        """Return the module's ``__owners__``: nobody's function if they can't be understood."""
+        if "__owners__" not in vars(own):
+            return None
+        owners = _names(vars(own)["__owners__"])
+        if owners is None:
+            reason = "It must be a list of names of owners; until then nobody may call its tools."
+            self._refuse("__owners__", file, reason)
+        return owners or ()
 
     def _is_destructive(self, names: set[str], own: ModuleType, *, offered_by: ModuleType) -> bool:
         """Return whether a module declares it so, or one declares nothing (``__init__.py`` may)."""

@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -46,12 +46,14 @@ class ForkServerClient:
     Args:
         directory: The working directory of tools.
         env_file: The variables of ``.env``, which tools get like those of the environment.
-        added: Variables that tools get whatever their names.
+        added: Returns the variables that tools get whatever their names, as for the owner of data
+            that they are called for; processes are reused only for the same ones.
         keys: Returns the names of variables that hold keys, in upper case; called in a thread.
         passed: Variables that tools get although they hold keys.
         deadline: The deadline of this process, once it stops.
 
     Attributes:
+        added: The same.
         deadline: The same.
     """
 
@@ -60,15 +62,15 @@ class ForkServerClient:
         directory: Path,
         *,
         env_file: Mapping[str, str] | None = None,
-        added: Mapping[str, str] | None = None,
+        added: Callable[[], Mapping[str, str]] = dict,
         keys: KeyNames = tuple,
         passed: Collection[str] = (),
         deadline: Deadline = NEVER,
     ) -> None:
+        self.added = added
         self.deadline = deadline
         self._directory = directory
         self._env_file = env_file or {}
-        self._added = added or {}
         self._keys = keys
         self._passed = passed
         self._inherited: set[str] = set()
@@ -161,7 +163,7 @@ class ForkServerClient:
         """Return the environment of tools. Blocks."""
         keys, named = self._keys(), {**self._env_file, **os.environ}
         inherited = {n: v for n, v in named.items() if not self._is_withheld(n, keys)}
-        return {**inherited, **self._added}
+        return {**inherited, **self.added()}
 
     def _is_withheld(self, name: str, keys: Collection[str]) -> bool:
         is_ours = name.upper().startswith(_SERVERS_OWN) or name.upper() in keys
@@ -169,7 +171,7 @@ class ForkServerClient:
 
     def _start_process(self, control: socket.socket) -> subprocess.Popen[bytes]:
         environment = self.environment()
-        self._inherited = environment.keys() - self._added.keys()
+        self._inherited = environment.keys() - self.added().keys()
         return subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-P", "-c", _BOOTSTRAP, str(control.fileno()), str(_ROOT)],
             stdin=subprocess.DEVNULL,

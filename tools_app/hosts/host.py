@@ -82,6 +82,7 @@ class Host:
         fork_server: The process id of the fork server that made it.
         generation: The pool's number of the state of the folder that it has loaded.
         idle_since: When it was last used, by the loop's clock.
+        variables: The variables that it has beside the fork server's.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Host:
         self._deadline = deadline
         self.generation = 0
         self.idle_since = 0.0
+        self.variables: Mapping[str, str] = {}
         self.fork_server = ends.fork_server
         self._folder = folder
         self._limits = limits
@@ -132,6 +134,7 @@ class Host:
             skip=skip,
             memory_bytes=self._limits.memory_bytes,
             report=report,
+            variables=self.variables,
         )
         module: list[str] = [""]
         try:

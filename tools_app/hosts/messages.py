@@ -34,12 +34,14 @@ class Load(msgspec.Struct, frozen=True, kw_only=True, tag="load"):
         skip: Modules that must not be imported, and why: ``{module: reason}``.
         memory_bytes: Limit of the address space; None for none.
         report: Whether the answer shall describe the tools.
+        variables: Environment variables in addition to the fork server's.
     """
 
     folder: str
     skip: Mapping[str, str] = msgspec.field(default_factory=dict)
     memory_bytes: int | None = None
     report: bool = False
+    variables: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, tag="call"):

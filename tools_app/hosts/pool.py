@@ -29,8 +29,9 @@ class HostPool:
     """Runs a folder's functions in tool processes.
 
     Each tool process runs one call at a time and is reused, so a module's memory outlives a call,
-    in that process. One that was stopped or died is replaced when the next one is needed.
-    Processes that a tool leaves behind end with its tool process.
+    in that process: it is never another owner's, who has other variables (docs/decisions/0210). One
+    that was stopped or died is replaced when the next one is needed. Processes that a tool leaves
+    behind end with its tool process.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class HostPool:
         """
         async with self._one_discovery:
             try:
-                host, report = await self._new_host(report=True)
+                host, report = await self._new_host(self._fork_server.added(), report=True)
             except FolderUnusable as error:
                 return self._unusable(str(error))
             self._release(host)
@@ -87,7 +88,8 @@ class HostPool:
         """
         async with self._slots:
             try:
-                host = self._take() or (await self._new_host(report=False))[0]
+                variables = self._fork_server.added()
+                host = self._take(variables) or (await self._new_host(variables))[0]
             except FolderUnusable as error:
                 return ToolResult(
                     success=False, error_message=str(error), error_code=EXECUTION_FAILED
@@ -122,13 +124,17 @@ class HostPool:
         while self._ending:
             await to_the_end(self._ending.pop())
 
-    def _take(self) -> Host | None:
-        while self._idle and not self._is_closed:
-            host = self._idle.pop()
-            if host.is_usable:
+    def _take(self, variables: Mapping[str, str]) -> Host | None:
+        for host in self._idle[::-1]:
+            if host.variables != variables:
+                continue
+            self._idle.remove(host)
+            if host.is_usable and not self._is_closed:
                 self._busy.add(host)
                 return host
             self._end(host)  # it died, or sent something unrequested
+        if self._idle and len(self._idle) + len(self._busy) >= self._limits.processes:
+            self._end(self._idle.pop(0))  # of other variables, to make room
         return None
 
     def _release(self, host: Host) -> None:
@@ -145,7 +151,9 @@ class HostPool:
                 self._expiry.cancel()
             self._expiry = asyncio.get_running_loop().call_at(due, self._expire)
 
-    async def _new_host(self, *, report: bool) -> tuple[Host, msgspec.Raw]:
+    async def _new_host(
+        self, variables: Mapping[str, str], *, report: bool = False
+    ) -> tuple[Host, msgspec.Raw]:
         """Start hosts until one has loaded the folder, skipping modules that failed.
 
         Raises:
@@ -157,6 +165,7 @@ class HostPool:
         reason = ""
         for _ in range(self._limits.loading_attempts):
             host = await self._start(generation)
+            host.variables = variables
             try:
                 return host, await host.load(skip, report=report, deadline=deadline)
             except LoadFailed as failure:

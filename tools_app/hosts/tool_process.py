@@ -78,6 +78,7 @@ class _ToolProcess:
         return self._call(request)
 
     def _load(self, load: Load) -> Loaded | Failed:
+        os.environ.update(load.variables)
         processes.limit_resources(load.memory_bytes)
         # Whatever may run users' code comes after the limits.
         from tools_app.functions.loading import FolderLoader  # noqa: PLC0415 - preloaded

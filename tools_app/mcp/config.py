@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from mochi_project.principal import DEFAULT_OWNER
 from sessions_app.decoding import decode_as
 from sessions_app.store.atomic import UnreadableFileError, read_regular
 from tools_app.mcp.oauth_spec import OAuthSpec
@@ -53,6 +54,7 @@ class StdioSpec(msgspec.Struct, frozen=True, kw_only=True):
         disabled: Whether it must not be used.
         trusted: Whether its annotations of tools (read-only, destructive) are believed.
         instructions: Whether models are told what it says of its tools.
+        owners: The owners of data who may use it; None for all.
     """
 
     command: str
@@ -62,6 +64,7 @@ class StdioSpec(msgspec.Struct, frozen=True, kw_only=True):
     disabled: bool = False
     trusted: bool = False
     instructions: bool = True
+    owners: tuple[str, ...] | None = None
     transport: ClassVar[Transport] = "stdio"
 
     @property
@@ -84,6 +87,7 @@ class HttpSpec(msgspec.Struct, frozen=True, kw_only=True):
         disabled: Whether it must not be used.
         trusted: Whether its annotations of tools (read-only, destructive) are believed.
         instructions: Whether models are told what it says of its tools.
+        owners: The owners of data who may use it; None for all.
     """
 
     url: str
@@ -92,6 +96,7 @@ class HttpSpec(msgspec.Struct, frozen=True, kw_only=True):
     disabled: bool = False
     trusted: bool = False
     instructions: bool = True
+    owners: tuple[str, ...] | None = None
     transport: ClassVar[Transport] = "http"
 
     @property
@@ -110,10 +115,11 @@ class HttpSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrokenSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """An unusable entry, with the reason."""
+    """An unusable entry, with the reason, which only the operator sees."""
 
     error: str
     transport: Transport = ""
+    owners: ClassVar[tuple[str, ...]] = (DEFAULT_OWNER,)
 
 
 Spec = StdioSpec | HttpSpec | BrokenSpec
@@ -142,6 +148,7 @@ class _Entry(msgspec.Struct):
     disabled: bool = False
     trusted: bool = False
     instructions: bool = True
+    owners: tuple[str, ...] | None = None
 
 
 class _EntryError(ValueError):
@@ -282,6 +289,7 @@ def _checked(entry: _Entry, directory: Path, environment: Mapping[str, str]) -> 
             disabled=entry.disabled,
             trusted=entry.trusted,
             instructions=entry.instructions,
+            owners=entry.owners,
         )
     url = entry.url or ""
     _refuse_odd_url(url)
@@ -296,6 +304,7 @@ def _checked(entry: _Entry, directory: Path, environment: Mapping[str, str]) -> 
         disabled=entry.disabled,
         trusted=entry.trusted,
         instructions=entry.instructions,
+        owners=entry.owners,
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from mochi_project.principal import principal
 from tools_app.errors import (
     EXECUTION_FAILED,
     INVALID_ARGUMENTS,
@@ -105,7 +106,9 @@ class McpTools:
                 return ToolListing()
         await self._follow()
         chosen = [
-            self._servers[name] for name in self._servers if concerned is None or name in concerned
+            server
+            for name, server in self._servers.items()
+            if (concerned is None or name in concerned) and self._is_offered(name)
         ]
         within = self._limits.listing_wait if selection is None else self._limits.start_wait
         unknown = [server for server in chosen if not server.named.tools]
@@ -133,7 +136,7 @@ class McpTools:
         """
         await self._follow()
         server = self._servers.get(server_of(invocation.name) or "")
-        if server is None:
+        if server is None or not self._is_offered(server.name):
             raise ToolNotFound(invocation.name)
         await server.notice_login()
         if not server.named.tools:
@@ -176,7 +179,11 @@ class McpTools:
         error = self._config.error
         return [
             *([McpServer(name=FILE, transport="", state="failed", error=error)] if error else []),
-            *[await self._status(name, spec) for name, spec in self._config.servers.items()],
+            *[
+                await self._status(name, spec)
+                for name, spec in self._config.servers.items()
+                if self._is_offered(name)
+            ],
         ]
 
     async def server(self, name: str) -> ManagedServer:
@@ -189,7 +196,7 @@ class McpTools:
         await self._follow()
         if (reason := await self._gate()) is not None:
             raise ToolServerUnavailable(name, reason, retryable=False)
-        if name not in self._config.servers:
+        if not self._is_offered(name):
             raise ToolServerNotFound(name)
         server, spec = self._servers.get(name), self._config.servers[name]
         if server is None:
@@ -222,7 +229,7 @@ class McpTools:
         await self._follow()
         if (reason := await self._gate()) is not None:
             raise ToolServerUnavailable(name, reason, retryable=False)
-        if name not in self._config.servers:
+        if not self._is_offered(name):
             raise ToolServerNotFound(name)
         if name in self._servers:
             await self._servers[name].restart()
@@ -241,6 +248,11 @@ class McpTools:
         self._end(list(self._servers))
         if self._ending:
             await asyncio.wait(self._ending)
+
+    def _is_offered(self, name: str) -> bool:
+        """Return whether there is a server of this name for the caller's owner of data."""
+        spec = self._config.servers.get(name)
+        return spec is not None and (spec.owners is None or principal().owner in spec.owners)
 
     async def _follow(self) -> None:
         """Adopt the servers of the file: end those that were removed or changed."""
@@ -299,7 +311,9 @@ class McpTools:
         broken = [
             InvalidTool(name=name, file=FILE, reason=spec.error)
             for name, spec in self._config.servers.items()
-            if isinstance(spec, BrokenSpec) and (concerned is None or name in concerned)
+            if isinstance(spec, BrokenSpec)
+            and (concerned is None or name in concerned)
+            and self._is_offered(name)
         ]
         if self._config.error:
             broken.insert(0, InvalidTool(name=FILE, file=FILE, reason=self._config.error))

@@ -5,6 +5,8 @@ from typing import Protocol
 
 import msgspec
 
+from mochi_project.principal import DEFAULT_OWNER
+
 KEPT = 100
 """The number of records that a log keeps at least."""
 
@@ -22,6 +24,7 @@ class ToolExecution(msgspec.Struct, frozen=True, kw_only=True):
         error_code: The failure, for programs.
         error_message: The failure, for people; at most 500 characters.
         server: The MCP server that ran it, if one did.
+        owner: The owner of data that it ran for.
     """
 
     tool_name: str
@@ -33,17 +36,18 @@ class ToolExecution(msgspec.Struct, frozen=True, kw_only=True):
     error_code: str | None = None
     error_message: str | None = None
     server: str | None = None
+    owner: str = DEFAULT_OWNER
 
 
 class CallLog(Protocol):
-    """Keeps the last ``KEPT`` calls of all processes, or more. Its methods block."""
+    """Keeps the last ``KEPT`` calls of all processes and owners, or more. Its methods block."""
 
     def append(self, executions: Sequence[ToolExecution]) -> None:
         """Append records; ``OSError`` or ``StorageError`` if they can't be written."""
         ...
 
-    def newest(self, limit: int) -> Sequence[ToolExecution]:
-        """Return the newest records of all processes, newest first."""
+    def newest(self, limit: int, owner: str) -> Sequence[ToolExecution]:
+        """Return an owner's newest records of all processes, newest first."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Defines budgets: what they cover, their periods (UTC) and their limits. Pure."""
+"""Defines budgets: what and whom they cover, their periods (UTC) and their limits. Pure."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -13,6 +13,8 @@ from usage_app.name_patterns import literal_but_stars
 Period = Literal["day", "month", "total"]
 Action = Literal["refuse", "warn"]
 Unit = Literal["cost_usd", "tokens", "requests"]
+
+EACH_OWNER = "*"
 
 _LATEST = ":latest"
 _DAY, _MONTH = len("2026-11-22"), len("2026-11")
@@ -91,6 +93,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     Attributes:
         period: The period after which the sum is reset.
         scope: The calls that it covers.
+        owner: The owner whose calls it covers; ``*`` for each on his own, None for all together.
         cost_usd: The limit in US dollars.
         tokens: The limit of prompt and completion tokens together.
         requests: The limit of model calls.
@@ -99,6 +102,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     period: Period
     scope: Scope = Scope()
+    owner: str | None = None
     cost_usd: Decimal | None = None
     tokens: int | None = None
     requests: int | None = None
@@ -117,6 +121,14 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         given = (self.cost_usd, self.tokens, self.requests)
         return next(Decimal(each) for each in given if each is not None)
 
+    def covers(self, provider: str, model: str, owner: str) -> bool:
+        """Return whether it covers an owner's calls of a model, named without its provider."""
+        return self.owner in {None, EACH_OWNER, owner} and self.scope.covers(provider, model)
+
+    def counted_for(self, owner: str) -> str | None:
+        """Return the owner whose calls are summed with those of this one; None for those of all."""
+        return owner if self.owner == EACH_OWNER else self.owner
+
     def part_of(self, use: Use) -> Decimal:
         """Return the part of a use that counts, in the unit of the limit."""
         return Decimal(getattr(use, self.unit))
@@ -134,7 +146,8 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __str__(self) -> str:
         """Return a description of the budget: ``$5.00 a day for openai:*``."""
         per = "in total" if self.period == "total" else f"a {self.period}"
-        return f"{self.in_words(self.limit)} {per} for {self.scope}"
+        whose = {None: "", EACH_OWNER: " of each owner"}.get(self.owner, f" of {self.owner}")
+        return f"{self.in_words(self.limit)} {per} for {self.scope}{whose}"
 
 
 def key_of(period: Period, time: str) -> str:

@@ -11,7 +11,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from usage_app.budgets.budget import Budget
+from mochi_project.principal import InvalidOwner, Principal
+from usage_app.budgets.budget import EACH_OWNER, Budget
 from usage_app.entry_faults import InvalidFileError, fault_in, read_entries
 
 NAME = "budgets.json"
@@ -74,6 +75,11 @@ def _check(index: int, budget: Budget) -> None:
         raise InvalidFileError(f"{at} has both a model and a provider; name one of them.")
     if any(len(name) > _LONGEST_NAME for name in (scope.model, scope.provider) if name):
         raise InvalidFileError(f"{at} names something too long.")
+    try:
+        if budget.owner not in {None, EACH_OWNER}:
+            Principal(budget.owner or "", frozenset())
+    except InvalidOwner as error:
+        raise InvalidFileError(f"{at} is of an owner: {error} `*` is each of them.") from error
     if "" in (scope.model, scope.provider):
         raise InvalidFileError(f"{at} names nothing in its scope; `{{}}` is all models.")
     if scope.provider is not None and not set("*:").isdisjoint(scope.provider):

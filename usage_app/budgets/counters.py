@@ -33,8 +33,8 @@ class Counters:
         has_total = any(budget.period == "total" for budget in budgets)
         self._since = "" if has_total else key_of("month", now.isoformat())
         self._cursor: Cursor = {self._since: 0} if self._since else {}
-        self._sums: list[dict[str, Use]] = [{} for _ in budgets]
-        self._covering: dict[tuple[str, str], Sequence[int]] = {}
+        self._sums: list[dict[str | None, dict[str, Use]]] = [{} for _ in budgets]  # by owner
+        self._covering: dict[tuple[str, str, str], Sequence[int]] = {}
         self._answers: dict[tuple[str, str], tuple[int, int]] = {}
         self._recorded: OrderedDict[str, None] = OrderedDict()
 
@@ -56,22 +56,26 @@ class Counters:
             for record in records:
                 self._count(record)
 
-    def covering(self, provider: str, model: str) -> Sequence[int]:
-        """Return the budgets that cover calls of a model."""
-        found = self._covering.get((provider, model))
+    def covering(self, provider: str, model: str, owner: str) -> Sequence[int]:
+        """Return the budgets that cover an owner's calls of a model."""
+        call = provider, model, owner
+        found = self._covering.get(call)
         if found is None:
             if len(self._covering) >= _MOST_MODELS:
                 self._covering.clear()
-            found = self._covering[provider, model] = [
-                index
-                for index, budget in enumerate(self.budgets)
-                if budget.scope.covers(provider, model)
+            found = self._covering[call] = [
+                index for index, budget in enumerate(self.budgets) if budget.covers(*call)
             ]
         return found
 
-    def spent(self, index: int, now: datetime) -> Use:
-        """Return the use of a budget in its current period."""
-        return self._sums[index].get(key_of(self.budgets[index].period, now.isoformat()), NOTHING)
+    def owners(self, index: int) -> Sequence[str | None]:
+        """Return the owners for whom a budget counts; None stands for all together."""
+        return sorted(self._sums[index], key=str) or [self.budgets[index].owner]
+
+    def spent(self, index: int, owner: str | None, now: datetime) -> Use:
+        """Return the use of a budget in its current period, by whom it counts for."""
+        sums = self._sums[index].get(owner, {})
+        return sums.get(key_of(self.budgets[index].period, now.isoformat()), NOTHING)
 
     def has_recorded(self, call_id: str) -> bool:
         """Return whether a call was counted recently."""
@@ -98,8 +102,10 @@ class Counters:
             count, tokens = self._answers.get(name, (0, 0))
             self._answers[name] = count + 1, tokens + record.output
         use = use_of(record)
-        for index in self.covering(*name):
-            key, sums = key_of(self.budgets[index].period, record.t), self._sums[index]
+        for index in self.covering(*name, record.owner):
+            budget = self.budgets[index]
+            key = key_of(budget.period, record.t)
+            sums = self._sums[index].setdefault(budget.counted_for(record.owner), {})
             sums[key] = sums.get(key, NOTHING) + use
             if len(sums) > _KEPT_PERIODS:
                 del sums[min(sums)]

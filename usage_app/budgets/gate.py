@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
+from mochi_project.principal import DEFAULT_OWNER
 from models_app.language_model import TOKEN_LIMITS, Finished, ModelRequest
 from models_app.model_calls import ModelCallStart
 from sessions_app.errors import StorageUnavailable
@@ -40,7 +41,7 @@ class BudgetStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A budget and its use in the current period.
 
     Attributes:
-        budget: The budget.
+        budget: The budget; one of each owner as that of one.
         spent: The use by calls that have ended.
         running: The estimated use by running calls.
         resets_at: When the sum is reset (UTC, ISO 8601); None for never.
@@ -69,29 +70,34 @@ class BudgetStatus(msgspec.Struct, frozen=True, kw_only=True):
         used = budget.part_of(self.spent) + budget.part_of(self.running)
         return used >= budget.limit or used + budget.part_of(least) > budget.limit
 
-    @property
-    def message(self) -> str:
-        """A sentence with the state of the budget and what to change."""
+    def is_visible_to(self, owner: str) -> bool:
+        """Return whether an owner may see what was spent (docs/decisions/0211)."""
+        return owner == (self.budget.owner or DEFAULT_OWNER)
+
+    def message(self, owner: str) -> str:
+        """Return a sentence with the state of the budget and what to change, for an owner."""
         budget = self.budget
         spent = budget.in_words(budget.part_of(self.spent))
         runs = ", and running calls may use the rest" if not self.is_used_up else ""
+        if not self.is_visible_to(owner):
+            spent, runs = "all owners share it", ""
         reset = f" It resets at {self.resets_at}." if self.resets_at else ""
         return (
             f"The budget of {budget} is used up: {spent}{runs}.{reset} "
             "To continue before then, raise it in budgets.json."
         )
 
-    @property
-    def error(self) -> BudgetExceeded:
-        """The error of calls that exceed it."""
+    def error(self, owner: str) -> BudgetExceeded:
+        """Return the error of an owner's calls that exceed it."""
         budget = self.budget
+        spent = budget.shown(budget.part_of(self.spent)) if self.is_visible_to(owner) else None
         return BudgetExceeded(
-            self.message,
+            self.message(owner),
             scope=msgspec.to_builtins(budget.scope),
             period=budget.period,
             unit=budget.unit,
             limit=budget.shown(budget.limit),
-            spent=budget.shown(budget.part_of(self.spent)),
+            spent=spent,
             resets_at=self.resets_at,
         )
 
@@ -146,8 +152,10 @@ class BudgetGate:
         """
         with self._lock:
             counters = self._refreshed()
-            covering = counters.covering(start.provider, start.model) if counters else ()
-            if counters is None or not covering:
+            if counters is None:
+                return None
+            covering = counters.covering(start.provider, start.model, start.owner)
+            if not covering:
                 return None
             with _typed_errors():
                 counters.follow()  # the most of it before others have to wait
@@ -157,8 +165,8 @@ class BudgetGate:
         """Note the end of a call. Does not block."""
         self._ending.append((call_id, time.monotonic()))
 
-    def standings(self) -> Sequence[BudgetStatus]:
-        """Return the state of all budgets.
+    def standings(self, owner: str | None) -> Sequence[BudgetStatus]:
+        """Return the state of the budgets that an owner may see; of all without one.
 
         Raises:
             BudgetsInvalid: ``budgets.json`` is invalid.
@@ -170,9 +178,12 @@ class BudgetGate:
                 return []
             counters.follow()
             others = self._still_running(counters, self._running.read())
-            return [
-                self._standing(counters, index, others) for index in range(len(counters.budgets))
-            ]
+            standings = (
+                self._standing(counters, index, whose, others)
+                for index, budget in enumerate(counters.budgets)
+                for whose in ([budget.counted_for(owner)] if owner else counters.owners(index))
+            )
+            return [each for each in standings if owner is None or each.is_visible_to(owner)]
 
     def close(self) -> None:
         """Close the open files."""
@@ -216,38 +227,49 @@ class BudgetGate:
             counters.follow()
             others = self._still_running(counters, self._running.read())
             for index in covering:
-                standing = self._standing(counters, index, others)
+                whose = counters.budgets[index].counted_for(start.owner)
+                standing = self._standing(counters, index, whose, others)
                 if not standing.is_exceeded_by(least, likely):
                     continue
                 if standing.budget.action == "refuse":
-                    raise standing.error
+                    raise standing.error(start.owner)
                 if self._is_news(standing):
-                    warnings.append(standing.message)
+                    warnings.append(standing)
             call = RunningCall(
                 call_id=start.call_id,
                 owner=owner,
                 provider=start.provider,
                 model=start.model,
+                principal=start.owner,
                 tokens=likely.tokens,
                 cost_usd=likely.cost_usd,
             )
             self._running.write([*others, call])
             self._mine[call.call_id] = call
             weakref.finalize(start, self._never_made.append, call.call_id).atexit = False
-        for message in warnings:
-            logger.warning("%s", message)
-        return " ".join(warnings) or None
+        for standing in warnings:
+            logger.warning("%s", standing.message(DEFAULT_OWNER))
+        return " ".join(standing.message(start.owner) for standing in warnings) or None
 
     def _standing(
-        self, counters: Counters, index: int, running: Collection[RunningCall]
+        self,
+        counters: Counters,
+        index: int,
+        owner: str | None,
+        running: Collection[RunningCall],
     ) -> BudgetStatus:
         budget, now = counters.budgets[index], self._now()
-        scope = budget.scope
         return BudgetStatus(
-            budget=budget,
-            spent=counters.spent(index, now),
+            budget=msgspec.structs.replace(budget, owner=owner),
+            spent=counters.spent(index, owner, now),
             running=sum(
-                (call.use for call in running if scope.covers(call.provider, call.model)), NOTHING
+                (
+                    call.use
+                    for call in running
+                    if budget.covers(call.provider, call.model, call.principal)
+                    and budget.counted_for(call.principal) == owner
+                ),
+                NOTHING,
             ),
             resets_at=reset_after(budget.period, now),
         )

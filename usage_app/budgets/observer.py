@@ -71,12 +71,12 @@ class Budgets:
         """
         return os.path.lexists(self._path)
 
-    def standings(self) -> "Sequence[BudgetStatus]":
-        """Return the state of all budgets. Blocks.
+    def standings(self, owner: str | None) -> "Sequence[BudgetStatus]":
+        """Return the state of the budgets that an owner may see; of all without one. Blocks.
 
         Raises:
             BudgetsInvalid: ``budgets.json`` is invalid.
             StorageError: The recorded usage can't be read.
         """
         gate = self.gate()
-        return gate.standings() if gate is not None else ()
+        return gate.standings(owner) if gate is not None else ()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from mochi_project.principal import DEFAULT_OWNER
 from sessions_app.decoding import decoder_of
 from sessions_app.store.atomic import UnreadableFileError, read_regular, write_atomically
 from sessions_app.store.file_owners import FileOwners
@@ -30,6 +31,7 @@ class RunningCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         owner: The id of the process that makes it.
         provider: The provider: ``ollama``, or a vendor's name.
         model: The model's name, without its provider.
+        principal: The owner of data that it is made for.
         tokens: The expected number of tokens.
         cost_usd: The expected cost in US dollars, if it is known.
     """
@@ -38,6 +40,7 @@ class RunningCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     owner: str
     provider: str
     model: str
+    principal: str = DEFAULT_OWNER
     tokens: int = 0
     cost_usd: Decimal = Decimal(0)
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _EXAMPLE: dict[str, Any] = {
     "scope": {"model": "openai:*"},
+    "owner": None,
     "period": "day",
     "unit": "cost_usd",
     "limit": "5",
@@ -36,6 +37,7 @@ class BudgetOut(BaseModel):
     """A budget and its use in the current period."""
 
     scope: ScopeOut
+    owner: str | None = Field(description="Whose calls count; null: those of all owners together")
     period: str = Field(description="`day`, `month` (both UTC) or `total`")
     unit: str = Field(description="`cost_usd`, `tokens` or `requests`")
     limit: str | int = Field(description="US dollars as a decimal number in a string, or a count")
@@ -69,6 +71,7 @@ def _standing_to_json(standing: "BudgetStatus") -> dict[str, Any]:
     spent = budget.part_of(standing.spent)
     return {
         "scope": {"model": budget.scope.model, "provider": budget.scope.provider},
+        "owner": budget.owner,
         "period": budget.period,
         "unit": budget.unit,
         "limit": budget.shown(budget.limit),

@@ -14,6 +14,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from chat.turn.observer import ToolEnd, ToolStart, TurnEnd, TurnStart
+from mochi_project.principal import principal
 from models_app.language_model import Finished
 from models_app.model_calls import CANCELLED, OK, ModelCall, ModelCallStart
 from usage_app.metrics import names
@@ -45,19 +46,24 @@ class Meters:
     Args:
         files: The files that all processes count in.
         version: The server's version.
+        by_owner: Whether turns, tokens and costs are also counted by the owner of data.
     """
 
-    def __init__(self, files: SharedFiles, *, version: str) -> None:
+    def __init__(self, files: SharedFiles, *, version: str, by_owner: bool = False) -> None:
         self._files = files
         self._build = (version, platform.python_version(), django.get_version())
         self._children: dict[tuple[Any, tuple[str, ...]], Any] = {}
         self._writing: asyncio.TimerHandle | None = None
         self._running = self._listeners = 0
         self._shown = 0, 0
-        self._ended_turns: list[tuple[str, str, float]] = []
-        self._ended_calls: list[tuple[_Labels, str, float | None, Finished]] = []
+        self._ended_turns: list[tuple[str, str, float, str]] = []
+        self._ended_calls: list[tuple[_Labels, str, float | None, Finished, str]] = []
         self._ended_tools: list[tuple[str, str]] = []
         self._models, self._tools = BoundedNames(), BoundedNames()
+        self._owners = BoundedNames() if by_owner else None
+        self._owner_turns = _counter(names.OWNER_TURNS)
+        self._owner_tokens = _counter(names.OWNER_TOKENS)
+        self._owner_cost = _counter(names.OWNER_COST)
         self._turns = _counter(names.TURNS)
         self._active = _gauge(names.ACTIVE_TURNS, "livesum")
         self._turn_seconds = _histogram(names.TURN_SECONDS, TURN_BUCKETS)
@@ -78,7 +84,8 @@ class Meters:
     def turn_ended(self, turn: TurnEnd, /) -> None:
         """Queue a turn that has ended."""
         self._running -= 1
-        self._ended_turns.append((turn.state.value, turn.start.dialect, turn.seconds))
+        state, dialect = turn.state.value, turn.start.dialect
+        self._ended_turns.append((state, dialect, turn.seconds, principal().owner))
         self._write_soon()
 
     def tool_started(self, _: ToolStart, /) -> None:
@@ -96,7 +103,8 @@ class Meters:
         """Queue a model call with its tokens and cost, without its request, which may be large."""
         start = call.start
         labels = start.provider, start.model, start.purpose
-        self._ended_calls.append((labels, call.outcome, call.seconds_to_first_token, call.tokens))
+        first_token = call.seconds_to_first_token
+        self._ended_calls.append((labels, call.outcome, first_token, call.tokens, start.owner))
         self._write_soon()
 
     def sample(self, *, loop_lag: float, streams: int) -> None:
@@ -163,7 +171,7 @@ class Meters:
     def _write_calls(self) -> None:
         ended, self._ended_calls = self._ended_calls, []
         sums = _Sums(float)
-        for (provider, name, purpose), outcome, first_token, tokens in ended:
+        for (provider, name, purpose), outcome, first_token, tokens, owner in ended:
             model = self._models(name)
             sums[self._calls, (provider, model, purpose)] += 1
             if first_token is not None:
@@ -180,6 +188,11 @@ class Meters:
                 sums[self._cost, (provider, model)] += float(tokens.cost)
             if outcome not in (OK, CANCELLED):
                 sums[self._errors, (outcome,)] += 1
+            if self._owners is not None:
+                shown = self._owners(owner)
+                sums[self._owner_tokens, (shown, "input")] += tokens.prompt_eval_count or 0
+                sums[self._owner_tokens, (shown, "output")] += tokens.eval_count or 0
+                sums[self._owner_cost, (shown,)] += float(tokens.cost or 0)
         self._raise(sums)
 
     def _write_tools(self) -> None:
@@ -194,9 +207,11 @@ class Meters:
     def _write_turns(self) -> None:
         ended, self._ended_turns = self._ended_turns, []
         sums = _Sums(float)
-        for state, dialect, seconds in ended:
+        for state, dialect, seconds, owner in ended:
             self._turn_seconds.observe(seconds)
             sums[self._turns, (state, dialect)] += 1
+            if self._owners is not None:
+                sums[self._owner_turns, (self._owners(owner), state)] += 1
         self._raise(sums)
 
     def _raise(self, sums: _Sums) -> None:

@@ -89,6 +89,17 @@ BUILD = Metric(
     "mochi_build_info", "gauge", ("version", "python", "django"), "What runs; the value is 1."
 )
 
+OWNER_TURNS = Metric(
+    "mochi_owner_turns_total", "counter", ("owner", "status"), "Turns of an owner that ended."
+)
+OWNER_TOKENS = Metric(
+    "mochi_owner_tokens_total", "counter", ("owner", "type"), "Tokens of an owner: input, output."
+)
+OWNER_COST = Metric(
+    "mochi_owner_cost_usd_total", "counter", ("owner",), "Known costs of an owner in US dollars."
+)
+METRICS_BY_OWNER = (OWNER_TURNS, OWNER_TOKENS, OWNER_COST)
+
 METRICS = (
     *(TURNS, ACTIVE_TURNS, TURN_SECONDS, STREAMS),
     *(MODEL_CALLS, FIRST_TOKEN_SECONDS, TOKENS, COST, UPSTREAM_ERRORS),

@@ -18,6 +18,7 @@ from chat.settings import ChatSettings
 from chat.summaries.service import SummaryService
 from mochi_project.app import Services, build_services, mochi_apps
 from mochi_project.background.worker_state import WORKER_LOCK_FILE, worker_state
+from mochi_project.configuration.app_settings import owners_in
 from mochi_project.configuration.config import ServerSettings
 from mochi_project.configuration.variable_names import (
     file_warnings,
@@ -30,6 +31,7 @@ from mochi_project.keys.key import utc_now
 from mochi_project.keys.store import KeyStore
 from mochi_project.management.attachment_findings import attachments_finding
 from mochi_project.management.retention_findings import retention_finding
+from mochi_project.principal import principal
 from mochi_project.process.startup import prepare_data_dir
 from mochi_project.reachability import Stores
 from mochi_project.screen_text import printable
@@ -49,6 +51,7 @@ STYLES = {"ok": "green", "note": "yellow", "broken": "red"}
 class Command(ReportCommand):
     """Check everything the server needs; exit code 1 when something essential is broken."""
 
+    of_owner = True
     help = (
         "Say what works, what does not, and what to do about it: configuration, data, trust, "
         "models of every provider, tools, worker."
@@ -61,7 +64,7 @@ class Command(ReportCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002 - Django's signature
         """Run the checks and print what they found."""
-        findings = asyncio.run(_findings(build_services(django_settings.MOCHI)))
+        findings = asyncio.run(_findings(build_services(django_settings.MOCHI, principal().owner)))
         healthy = all(finding.state != "broken" for finding in findings)
         if options["json"]:
             report = {"healthy": healthy, "findings": [asdict(finding) for finding in findings]}
@@ -150,6 +153,19 @@ def _turns(services: Services) -> Finding:
     if not notes:
         return Finding("turns", "ok", "nothing is left that could not be saved")
     return Finding("turns", "note", printable("; ".join(notes)))
+
+
+def _owners(services: Services) -> Iterator[Finding]:
+    """Count the owners of data, and name what lies among their folders and is nobody's."""
+    users = services.get(ServerSettings).users_dir
+    owners = owners_in(users)
+    strangers = sorted({path.name for path in users.glob("*")} - set(owners))
+    if strangers:
+        names = printable(", ".join(strangers))
+        yield Finding("owners", "note", f"in {users}, but no folders of owners: {names}")
+    elif owners:
+        advice = "`mochi-server doctor --owner NAME` checks the data of one"
+        yield Finding("owners", "ok", f"{len(owners)} beside default; {advice}")
 
 
 def _prompts(services: Services) -> Finding:
@@ -256,6 +272,7 @@ CHECKS: Checks = {
     "retention": retention_finding,
     "attachments": attachments_finding,
     "turns": _turns,
+    "owners": _owners,
     "system prompts": _prompts,
     "agents": _agents,
 }

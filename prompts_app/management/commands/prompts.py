@@ -17,6 +17,7 @@ from prompts_app.service import SystemPromptService
 class Command(ReportCommand):
     """List the prompt files, or show one."""
 
+    of_owner = True
     help = "List the system prompt files, or show one."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

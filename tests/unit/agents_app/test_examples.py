@@ -60,7 +60,9 @@ def data(tmp_path: Path) -> Path:
 async def catalogue(
     data: Path, tmp_path: Path, forked_tools: None
 ) -> AsyncIterator[AgentCatalogue]:
-    fork_server = ForkServerClient(data, added={"MOCHI_WORKSPACE": str(tmp_path / "elsewhere")})
+    fork_server = ForkServerClient(
+        data, added=lambda: {"MOCHI_WORKSPACE": str(tmp_path / "elsewhere")}
+    )
     snapshots = FolderSnapshots(Generations(FileRecords(data / ".mochi"), "agents.generation"))
     catalogue = AgentCatalogue(
         data / "agents", fork_server=fork_server, snapshots=snapshots, timeout_seconds=20

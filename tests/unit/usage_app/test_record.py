@@ -14,9 +14,23 @@ from usage_app.record import LINE_BYTES, UsageRecord, line_of, read_line, record
 NOW = 1795341600.0  # 2026-11-22T10:00:00Z
 
 
-def call(*, tokens=None, outcome="ok", first=0.25, caller=None, request=None, model="gpt-5.1"):
+def call(
+    *,
+    tokens=None,
+    outcome="ok",
+    first=0.25,
+    caller=None,
+    request=None,
+    model="gpt-5.1",
+    owner="default",
+):
     start = ModelCallStart(
-        provider="openai", model=model, purpose="chat", caller=caller, request=request
+        provider="openai",
+        model=model,
+        purpose="chat",
+        owner=owner,
+        caller=caller,
+        request=request,
     )
     return ModelCall(
         start=start,
@@ -87,7 +101,9 @@ def test_a_call_that_failed_before_the_model_spoke_used_no_tokens():
 
 
 def test_a_request_that_a_library_makes_is_estimated_by_its_characters():
-    start = ModelCallStart(provider="ollama", model="m", purpose="summary", characters=80)
+    start = ModelCallStart(
+        provider="ollama", model="m", purpose="summary", owner="default", characters=80
+    )
     stopped = msgspec.structs.replace(call(outcome="cancelled", first=None), start=start)
 
     assert (record_of(stopped, None).input, record_of(stopped, None).estimated) == (20, True)
@@ -142,3 +158,11 @@ def test_no_line_is_longer_than_what_is_written_in_one_piece():
 
 def test_names_have_the_provider_in_front_except_ollamas():
     assert record_of(call(), None).full_name == "openai:gpt-5.1"
+
+
+def test_a_record_names_its_owner_unless_that_is_the_default_one():
+    of_anna = record_of(call(owner="anna"), None)
+
+    assert of_anna.owner == "anna"
+    assert read_line(line_of(of_anna)).owner == "anna"
+    assert read_line(line_of(record_of(call(), None))).owner == "default"

@@ -8,6 +8,7 @@ from sessions_app.errors import ValidationFailed
 from tests.unit.usage_app.records import record
 from usage_app import report as module
 from usage_app.ledger import Ledger
+from usage_app.record import line_of
 from usage_app.report import ReportQuery
 from usage_app.reports import UsageReports
 
@@ -33,8 +34,8 @@ def reports(ledger):
     return UsageReports(ledger)
 
 
-def wanted(*group_by, first="2026-11-01", last="2026-11-30"):
-    return ReportQuery(first, last, group_by)
+def wanted(*group_by, first="2026-11-01", last="2026-11-30", owner=None):
+    return ReportQuery(first, last, group_by, owner)
 
 
 def test_nothing_is_a_report_too(reports):
@@ -126,3 +127,33 @@ def test_too_many_groups_are_refused(ledger, reports, monkeypatch):
         reports.report(wanted("session"))
     assert refused.value.details["field"] == "group_by"
     assert reports.report(wanted("day")).total.requests == 3
+
+
+def test_a_report_of_an_owner_has_his_calls_alone(ledger, reports):
+    ledger.append([record(), record(owner="anna"), record(owner="bob", session_id="0123456789")])
+
+    assert reports.report(wanted("day", owner="anna")).total.requests == 1
+    assert reports.report(wanted("session", owner="anna")).groups[0][0] == (None,)
+    assert reports.report(wanted("day", owner="default")).total.requests == 1
+    everyone = reports.report(wanted("owner"))
+    assert [values for values, _ in everyone.groups] == [("anna",), ("bob",), ("default",)]
+
+
+def test_lines_of_before_owners_are_the_default_owners(ledger, reports):
+    old = line_of(record())
+    assert b"owner" not in old
+    ledger.directory.mkdir()
+    (ledger.directory / "2026-11.jsonl").write_bytes(old)
+
+    assert reports.report(wanted("day", owner="default")).total.requests == 1
+    assert reports.report(wanted("day", owner="anna")).total.requests == 0
+
+
+def test_fifty_owners_see_their_own_sums(ledger, reports):
+    owners = [f"owner-{number}" for number in range(50)]
+    ledger.append([record(owner=owner, output=n) for n, owner in enumerate(owners)])
+
+    sums = [reports.report(wanted("model", owner=owner)).total.output for owner in owners]
+
+    assert sums == list(range(50))
+    assert ledger.lines == 50

@@ -48,6 +48,7 @@ def test_where_nothing_can_be_written_nothing_is_counted(tmp_path: Path) -> None
 OFF = """
 import asyncio, sys
 import mochi_project.asgi
+from mochi_project.principal import OPERATOR, acting_for
 from chat.service import ChatRequest, ChatService
 from chat.start.turn_request import TurnRequest
 from mochi_project.configuration.loading import load_settings
@@ -64,7 +65,8 @@ async def main():
     await services.aclose()
     await scripted.stop()
 
-asyncio.run(main())
+with acting_for(OPERATOR):
+    asyncio.run(main())
 print([name for name in sys.modules if name.startswith(("opentelemetry", "usage_app.traces"))])
 """
 

@@ -32,6 +32,7 @@ from tools_app.toolset import Tool, ToolInvocation, ToolListing, ToolProgress, T
 class Command(ReportCommand):
     """List, show and call tools, or explain for each file which tools it gave."""
 
+    of_owner = True
     help = "List, show or call tools, or say why one is not there."
 
     def add_arguments(self, parser: ArgumentParser) -> None:

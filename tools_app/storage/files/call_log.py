@@ -27,9 +27,9 @@ class FileCallLog:
         """Append records."""
         self._log.append(*(_encode(execution) + b"\n" for execution in executions))
 
-    def newest(self, limit: int) -> Sequence[ToolExecution]:
-        """Return the newest records, newest first."""
-        return list(islice(self._newest(), limit))
+    def newest(self, limit: int, owner: str) -> Sequence[ToolExecution]:
+        """Return an owner's newest records, newest first."""
+        return list(islice((each for each in self._newest() if each.owner == owner), limit))
 
     def close(self) -> None:
         """Do nothing: no file stays open."""

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from mochi_project.app import current_services
 from mochi_project.console.reports import ReportCommand
+from mochi_project.principal import principal
 from mochi_project.screen_text import printable
 from models_app.prices import money
 from sessions_app.errors import StorageUnavailable, ValidationFailed
@@ -29,6 +30,7 @@ _SMALL = Decimal("0.0001")
 class Command(ReportCommand):
     """Report tokens and costs."""
 
+    of_owner = True
     help = (
         "Report the tokens and the costs of all model calls of some days (UTC), as they were when "
         "they were made. Prices of your own are in prices.json."
@@ -44,6 +46,7 @@ class Command(ReportCommand):
             default="day,model",
             help=f"how to group: some of {', '.join(DIMENSIONS)} (day,model)",
         )
+        parser.add_argument("--all", action="store_true", help="the calls of all owners of data")
         self.add_json_flag(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002
@@ -52,8 +55,9 @@ class Command(ReportCommand):
         usage.prices.refresh()
         if usage.prices.problem is not None:
             self.stderr.write(printable(usage.prices.problem))
+        owner = None if options["all"] else principal().owner
         try:
-            report = usage.reports.report(_query(options))
+            report = usage.reports.report(_query(options, owner))
         except (ValidationFailed, StorageUnavailable) as error:
             raise CommandError(error.message) from error
         if options["json"]:
@@ -63,16 +67,16 @@ class Command(ReportCommand):
             self.print_rich(shown)
         if report.total.estimated:
             self.print_rich(f"Of {report.total.estimated:,} calls the tokens are estimated.")
-        for line in budget_lines(current_services()):
+        for line in budget_lines(current_services(), owner):
             self.print_rich(Text(printable(line)))
         if not report.groups:
             self.stderr.write("No model was called.")
 
 
-def _query(options: Mapping[str, Any]) -> ReportQuery:
+def _query(options: Mapping[str, Any], owner: str | None) -> ReportQuery:
     given = {name: options[name] for name in ("from", "to") if options[name] is not None}
     try:
-        return UsageParams.model_validate({**given, "group_by": options["by"]}).query()
+        return UsageParams.model_validate({**given, "group_by": options["by"]}).query(owner)
     except ValidationError as error:
         [name] = error.errors()[0]["loc"][-1:]
         flag = "by" if name == "group_by" else name

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[4]
 HEAVY = ("pydantic_ai", "openai", "anthropic", "google.genai", "httpx2", "mcp")
 ONLY_OLLAMA = f"""
 import asyncio, sys
+from mochi_project.principal import OPERATOR, acting_for
 from models_app.catalogue import ModelCatalogue
 from models_app.language_model import ModelRequest
 from models_app.ollama.language_model import OllamaLanguageModel
@@ -39,11 +40,13 @@ async def main():
     await catalogue.aclose()
     await server.stop()
 
-asyncio.run(main())
+with acting_for(OPERATOR):
+    asyncio.run(main())
 print([name for name in {HEAVY!r} if name in sys.modules])
 """
 ONE_VENDOR = f"""
 import asyncio, sys
+from mochi_project.principal import OPERATOR, acting_for
 from models_app.language_model import ModelRequest
 from models_app.vendors.registry import make_vendor
 from models_app.vendors.language_model import VendorLanguageModel
@@ -62,7 +65,8 @@ async def main():
     await model.aclose()
     await server.stop()
 
-asyncio.run(main())
+with acting_for(OPERATOR):
+    asyncio.run(main())
 print([name for name in {HEAVY!r} if name in sys.modules])
 """
 

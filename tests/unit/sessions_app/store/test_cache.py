@@ -247,7 +247,7 @@ def test_threads_may_keep_at_once(make_session: MakeSession) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    kept = sessions._recent.values()
+    kept = sessions._entries.values()
     assert sum(sessions._sizes.values()) == sum(len(each.data) for each in kept)
     assert len(kept) <= cache.MOST_SESSIONS
 
@@ -259,3 +259,20 @@ def test_a_session_is_recalled_without_a_look_at_its_file(
     path.unlink()
 
     assert repository.recall(SESSION_ID) is session
+
+
+def test_the_caches_of_all_owners_are_bounded_together(
+    make_session: MakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "MOST_BYTES_IN_ALL", 300)
+    owners = [RecentSessions() for _ in range(50)]
+    for sessions in owners:
+        sessions.keep(SESSION_ID, kept_file(make_session(), 100))
+    owners[47].keep("another", kept_file(make_session(), 50))
+
+    assert [each.recall(SESSION_ID) is not None for each in owners[46:]] == [
+        False,
+        True,
+        False,
+        True,
+    ]

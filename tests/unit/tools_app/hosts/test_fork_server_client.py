@@ -22,6 +22,7 @@ from tools_app.hosts.pool import HostPool
 
 Serve = Callable[..., HostPool]
 
+ADDED = {"MOCHI_ADDED": "value"}
 LOOK = """
     import os, resource, sys
     __all__ = ["look"]
@@ -147,7 +148,9 @@ async def test_reading_the_environment_does_not_hide_a_key_that_a_running_proces
 ) -> None:
     monkeypatch.setenv("LATER_A_KEY", "value")
     keys: set[str] = set()
-    fork_server = ForkServerClient(tmp_path, keys=lambda: keys, added={"MOCHI_ADDED": "value"})
+    fork_server = ForkServerClient(
+        tmp_path, keys=lambda: keys, added=lambda: {"MOCHI_ADDED": "value"}
+    )
     hosts = serve(LOOK, fork_server=fork_server)
     await look(hosts)
     first = fork_server.process_id

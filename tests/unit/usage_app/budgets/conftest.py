@@ -52,19 +52,20 @@ class Bank:
     def allow(self, *budgets):
         self.path.write_text(json.dumps([{"period": "day", **budget} for budget in budgets]))
 
-    def start(self, provider="openai", model="gpt-5.1", *, request=None):
+    def start(self, provider="openai", model="gpt-5.1", *, request=None, owner="default"):
         self.count += 1
         return ModelCallStart(
             provider=provider,
             model=model,
             purpose="chat",
+            owner=owner,
             call_id=f"call-{self.count}",
             request=request or ModelRequest(model=model, messages=()),
         )
 
-    def ask(self, provider="openai", model="gpt-5.1", **how):
+    def ask(self, provider="openai", model="gpt-5.1", *, owner="default", **how):
         """Make a call, which ends at once; return what was said of it."""
-        start = self.start(provider, model)
+        start = self.start(provider, model, owner=owner)
         said = self.gate.admit(start)
         self.end(start, **how)
         return said
@@ -82,6 +83,7 @@ class Bank:
             purpose="chat",
             status=status,
             ms=1,
+            owner=start.owner,
             call_id=start.call_id,
             ttft_ms=ttft_ms,
             input=None if ttft_ms is None else 0,

@@ -49,7 +49,7 @@ GOOD = {"period": "day", "requests": 1}
         ([GOOD, {**GOOD, "action": "stop"}], "entry 2: `action` is `refuse` or `warn` (it is 's"),
         (
             [{**GOOD, "limit": 1}],
-            "entry 1: there is no `limit`; fields are `period`, `scope`, `cost_usd`, `tokens`,",
+            "entry 1: there is no `limit`; fields are `period`, `scope`, `owner`, `cost_usd`,",
         ),
         (
             [{**GOOD, "scope": {"owner": "alice"}}],
@@ -66,6 +66,8 @@ GOOD = {"period": "day", "requests": 1}
         ([{**GOOD, "scope": {"model": ""}}], "names nothing"),
         ([{**GOOD, "scope": {"provider": "openai:*"}}], "patterns go to `model`"),
         ([{**GOOD, "scope": {"model": "m" * 301}}], "too long"),
+        ([{**GOOD, "owner": "Anna"}], "entry 1: it is of an owner: 'Anna' is no name of an owner"),
+        ([{**GOOD, "owner": ""}], "`*` is each of them."),
         ([GOOD] * 201, "more than 200"),
     ],
 )

@@ -15,7 +15,7 @@ def test_lines_count_once_however_often_the_ledger_is_looked_at(bank):
         counters.follow()
         counters.follow()
 
-    assert counters.spent(0, bank.time).requests == 3
+    assert counters.spent(0, None, bank.time).requests == 3
     assert counters.has_recorded("call-3")
 
 
@@ -24,7 +24,7 @@ def test_more_lines_than_are_read_at_once_count_all(bank):
     counters = Counters([DAY], bank.ledger, bank.time)
     counters.follow()
 
-    assert counters.spent(0, bank.time).requests == 5_003
+    assert counters.spent(0, None, bank.time).requests == 5_003
 
 
 def test_earlier_months_are_read_where_a_total_needs_them(bank):
@@ -35,15 +35,15 @@ def test_earlier_months_are_read_where_a_total_needs_them(bank):
     for budgets, spent in (([total, DAY], 1), ([DAY], 0)):
         counters = Counters(budgets, bank.ledger, bank.time)
         counters.follow()
-        assert counters.spent(0, bank.time).requests == spent
+        assert counters.spent(0, None, bank.time).requests == spent
 
 
 def test_budgets_cover_the_models_of_their_scopes(bank):
     of_openai = Budget(scope=Scope(provider="openai"), period="day", requests=9)
     counters = Counters([of_openai, DAY], bank.ledger, bank.time)
 
-    assert counters.covering("openai", "m") == [0, 1]
-    assert counters.covering("ollama", "m") == [1]
+    assert counters.covering("openai", "m", "default") == [0, 1]
+    assert counters.covering("ollama", "m", "default") == [1]
 
 
 def test_an_answer_is_expected_to_be_as_long_as_others_were(bank):

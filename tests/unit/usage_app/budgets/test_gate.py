@@ -13,19 +13,19 @@ from sessions_app.messages import UserMessage
 from usage_app.budgets.errors import BudgetExceeded, BudgetsInvalid
 
 
-def refusal(bank, *model):
+def refusal(bank, *model, owner="default"):
     with pytest.raises(BudgetExceeded) as caught:
-        bank.gate.admit(bank.start(*model))
+        bank.gate.admit(bank.start(*model, owner=owner))
     return caught.value
 
 
 def spent(bank):
-    return [int(each.budget.part_of(each.spent)) for each in bank.gate.standings()]
+    return [int(each.budget.part_of(each.spent)) for each in bank.gate.standings(None)]
 
 
 def test_without_a_file_all_pass_and_nothing_is_written(bank):
     assert bank.ask() is None
-    assert bank.gate.standings() == []
+    assert bank.gate.standings(None) == []
     assert not bank.path.with_name("budgets").exists()
 
 
@@ -147,7 +147,7 @@ def test_a_broken_file_refuses_all_calls_and_says_what_to_mend(bank, caplog):
         with pytest.raises(BudgetsInvalid, match="entry 1: `period` is missing"):
             bank.gate.admit(bank.start())
     with pytest.raises(BudgetsInvalid):
-        bank.gate.standings()
+        bank.gate.standings(None)
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
     bank.allow({"requests": 9})
@@ -221,7 +221,7 @@ def test_calls_of_unknown_price_cost_nothing_and_are_told_apart(bank):
     bank.ask("secret", "model", cost=None)
     bank.ask("secret", "model", cost=None)
 
-    (standing,) = bank.gate.standings()
+    (standing,) = bank.gate.standings(None)
     assert (standing.spent.unpriced, standing.spent.cost_usd) == (2, 0)
 
 
@@ -281,3 +281,70 @@ def test_a_clock_that_is_put_back_by_a_month_opens_no_budget(bank):
     bank.ask()
 
     assert refusal(bank).details["spent"] == 2
+
+
+def spent_as_told(bank, owner):
+    standings = bank.gate.standings(owner)
+    return [(each.budget.owner, each.spent.requests, each.running.requests) for each in standings]
+
+
+def test_a_budget_of_each_owner_is_used_up_by_one_alone(bank):
+    bank.allow({"requests": 2, "owner": "*"})
+    bank.ask(owner="anna")
+    bank.ask(owner="anna")
+    bank.ask(owner="bob")
+    bank.gate.admit(running := bank.start(owner="bob"))
+
+    error = refusal(bank, "openai", "m", owner="anna")
+
+    assert "2 requests a day for all models of anna is used up: 2 requests." in error.message
+    assert spent_as_told(bank, "anna") == [("anna", 2, 0)]
+    assert spent_as_told(bank, "bob") == [("bob", 1, 1)]
+    assert spent_as_told(bank, "carl") == [("carl", 0, 0)]
+    assert spent_as_told(bank, None) == [("anna", 2, 0), ("bob", 1, 1)]
+    bank.end(running)
+
+
+def test_a_budget_of_one_owner_is_no_business_of_others(bank):
+    bank.allow({"requests": 1, "owner": "anna"})
+    for _ in range(3):
+        bank.ask(owner="bob")
+    bank.ask(owner="anna")
+
+    refusal(bank, owner="anna")
+    assert spent_as_told(bank, "anna") == [("anna", 1, 0)]
+    assert spent_as_told(bank, "bob") == []
+    assert spent_as_told(bank, "default") == []
+    assert spent_as_told(bank, None) == [("anna", 1, 0)]
+
+
+def test_a_budget_of_all_tells_owners_nothing_of_each_other(bank):
+    bank.allow({"requests": 1}, {"requests": 1, "action": "warn"})
+    bank.ask(owner="bob")
+
+    error = refusal(bank, owner="anna")
+
+    assert "for all models is used up: all owners share it." in error.message
+    assert error.details["spent"] is None
+    assert spent_as_told(bank, "anna") == []
+    assert refusal(bank).details["spent"] == 1
+    assert spent_as_told(bank, "default") == [(None, 1, 0), (None, 1, 0)]
+
+
+def test_a_warning_of_all_tells_owners_nothing_of_each_other(bank, caplog):
+    bank.allow({"requests": 1, "action": "warn"})
+    bank.ask(owner="bob")
+
+    with caplog.at_level(logging.WARNING):
+        told = bank.ask(owner="anna")
+
+    assert "all owners share it" in told
+    assert "1 request." in caplog.text  # in the operator's log
+
+
+def test_another_owners_running_calls_do_not_count(bank):
+    bank.allow({"requests": 1, "owner": "default"})
+    bank.gate.admit(bank.start(owner="anna"))
+
+    assert bank.ask() is None
+    refusal(bank)

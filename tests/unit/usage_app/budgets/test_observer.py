@@ -77,7 +77,7 @@ async def test_a_call_that_runs_and_its_line_count_once(shop, bank):
 
     assert len([each for each in asked if isinstance(each, BudgetExceeded)]) == 4
     await asyncio.to_thread(shop.recorder.flush)
-    (standing,) = await asyncio.to_thread(shop.budgets.standings)
+    (standing,) = await asyncio.to_thread(shop.budgets.standings, None)
     assert (standing.spent.requests, standing.running.requests) == (5, 0)
 
 
@@ -102,7 +102,9 @@ async def test_without_a_file_a_call_waits_for_no_thread(shop, monkeypatch):
     visits = []
     monkeypatch.setattr(asyncio, "to_thread", lambda *work: visits.append(work))
 
-    start = ModelCallStart(provider="openai", model="m", purpose="chat", call_id="c")
+    start = ModelCallStart(
+        provider="openai", model="m", purpose="chat", owner="default", call_id="c"
+    )
     assert await shop.budgets.model_calling(start) is None
 
     assert visits == []

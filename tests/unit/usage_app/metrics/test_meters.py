@@ -18,7 +18,7 @@ from usage_app.observers import Observers
 
 TURN = TurnStart(session_id="s", turn_id="t", model="qwen3:14b", purpose="chat")
 TOOL = ToolStart(name="add", tool_call_id="c", session_id="s", is_agent=False)
-CALL = ModelCallStart(provider="ollama", model="qwen3:14b", purpose="chat")
+CALL = ModelCallStart(provider="ollama", model="qwen3:14b", purpose="chat", owner="default")
 TOKENS = Finished(prompt_eval_count=7, eval_count=3, cost=Decimal("0.25"))
 
 

@@ -301,7 +301,7 @@ async def test_an_end_without_a_start_and_a_second_end_are_no_spans(traced):
     ended = TurnEnd(
         start=started, state=State.FAILED, error_code="X", rounds=0, tool_calls=0, seconds=0
     )
-    start = ModelCallStart(provider="p", model="m", purpose="chat", url="http://[")
+    start = ModelCallStart(provider="p", model="m", purpose="chat", owner="default", url="http://[")
     called = ModelCall(
         start=start,
         outcome="ok",
@@ -327,7 +327,7 @@ async def test_an_end_without_a_start_and_a_second_end_are_no_spans(traced):
 
 async def test_a_call_that_has_ended_is_named_to_nobody(traced):
     observer = traced.services.get(Observers).traces.observer
-    start = ModelCallStart(provider="p", model="m", purpose="chat")
+    start = ModelCallStart(provider="p", model="m", purpose="chat", owner="default")
     called = ModelCall(
         start=start,
         outcome="ok",

@@ -23,7 +23,7 @@ for number in range(int(sys.argv[3])):
         duration_ms=1, success=True,
     )])
     if number % 7 == 0:
-        log.newest(1)
+        log.newest(1, "default")
 log.close()
 """
 
@@ -41,7 +41,7 @@ def append(path, *executions):
 
 
 def newest(path):
-    return FileCallLog(path).newest(100)
+    return FileCallLog(path).newest(100, "default")
 
 
 def test_lines_that_make_no_sense_are_passed_over(path):
@@ -98,7 +98,7 @@ def test_a_second_file_loses_no_record_that_another_process_appends(path):
         for tool in ("one", "two")
     ]
     assert [process.wait(60) for process in processes] == [0, 0]
-    calls = FileCallLog(path).newest(1000)
+    calls = FileCallLog(path).newest(1000, "default")
     assert len(calls) >= 100
     for tool in ("one", "two"):  # whatever is left of a process is the unbroken end of it
         numbers = [int(call.tool_call_id) for call in calls if call.tool_name == tool]

@@ -94,6 +94,54 @@ def test_a_backup_holds_all_that_must_be_kept_and_nothing_else(data: Path, tmp_p
     assert os.listdir(tmp_path / "backups") == ["monday"]
 
 
+OF_OWNERS = {
+    f"users/{owner}/{name}": f"{owner}'s"
+    for owner in ("anna", "bob")
+    for name in (
+        f"attachments/9f/{'9f' * 32}",
+        "profiles/work.json",
+        "responses/0123456789/0199f3a2b4c51f2e3d4c.request",
+        "system_prompts/brief.md",
+        "workspace/.git/HEAD",
+    )
+}
+LEFT_OF_OWNERS = ("users/anna/.mochi/search.sqlite3", "users/No owner/workspace/a.txt", "users/x")
+
+
+def test_a_backup_holds_the_data_of_all_owners(data: Path, tmp_path: Path, settings: Any) -> None:
+    for name, text in {**OF_OWNERS, **dict.fromkeys(LEFT_OF_OWNERS, "left")}.items():
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
+        (data / name).write_text(text)
+    chats = data / "users" / "anna" / "chat_sessions"
+    session = SessionManager(chats).create("qwen3:14b")
+    chat = f"users/anna/chat_sessions/{session.session_id}.json"
+
+    answer = run("backup", tmp_path / "backup")
+
+    kept = {name: text for name, text in content_of(tmp_path / "backup").items() if "users" in name}
+    assert kept == {**OF_OWNERS, chat: (data / chat).read_text()}
+    assert answer["files"]["sessions"] == 2
+    assert answer["files"]["workspace"] == 4
+
+    settings.MOCHI = MochiSettings(data_dir=tmp_path / "new")
+    run("restore", tmp_path / "backup")
+    assert content_of(tmp_path / "new") == content_of(tmp_path / "backup")
+
+
+def test_a_workspace_that_is_the_data_directory_has_no_owners_files(
+    data: Path, tmp_path: Path, settings: Any
+) -> None:
+    (data / "users" / "anna" / "workspace").mkdir(parents=True)
+    (data / "users" / "anna" / "workspace" / "a.txt").write_text("anna's")
+    settings.MOCHI = MochiSettings(data_dir=data, workspace=data)
+
+    run("backup", tmp_path / "backup")
+
+    assert (tmp_path / "backup" / "workspace" / "somebody_elses.txt").is_file()
+    assert not (tmp_path / "backup" / "workspace" / "users").exists()
+    assert (tmp_path / "backup" / "users" / "anna" / "workspace" / "a.txt").is_file()
+
+
 def test_the_commands_that_are_named_next_work_as_they_are(
     data: Path, tmp_path: Path, settings: Any
 ) -> None:

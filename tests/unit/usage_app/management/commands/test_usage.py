@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from mochi_project.app import install_pool
 from mochi_project.configuration.loading import MochiSettings
-from tests.services import install_services, services_of
+from tests.services import SharedByAll, services_of
 from tests.unit.usage_app.records import record
 from usage_app.budgets.observer import Budgets
 from usage_app.services import build_budgets
@@ -22,9 +23,9 @@ def usage(tmp_path: Path) -> Iterator[Usage]:
     usage = build_usage(MochiSettings(data_dir=tmp_path))
     budgets = build_budgets(MochiSettings(data_dir=tmp_path), usage)
     services = services_of({Usage: usage, Budgets: budgets})
-    install_services(services)
+    install_pool(SharedByAll(services))
     yield usage
-    install_services(None)
+    install_pool(None)
 
 
 def note(usage: Usage, day: str, **more: Any) -> None:
@@ -105,7 +106,7 @@ def test_prices_that_cannot_be_used_are_pointed_out(usage: Usage, tmp_path: Path
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--by", "owner"), "--by: must be some of day, model, .*, separated by commas"),
+        (("--by", "user"), "--by: must be some of day, model, .*, separated by commas"),
         (("--from", "soon"), "--from: must be a day as YYYY-MM-DD"),
         (("--from", "2026-11-02", "--to", "2026-11-01"), "before 'from'"),
     ],
@@ -113,3 +114,16 @@ def test_prices_that_cannot_be_used_are_pointed_out(usage: Usage, tmp_path: Path
 def test_what_makes_no_sense_is_refused(usage: Usage, arguments: Any, words: str) -> None:
     with pytest.raises(CommandError, match=words):
         run(*arguments)
+
+
+def test_usage_is_that_of_an_owner_or_of_all(usage: Usage, tmp_path: Path) -> None:
+    (tmp_path / "budgets.json").write_text('[{"period": "total", "requests": 5, "owner": "*"}]')
+    note(usage, "2026-11-22", owner="anna")
+    note(usage, "2026-11-22", owner="bob")
+
+    of_anna = run("--to", "2026-11-22", "--by", "owner", "--owner", "anna")[0]
+    of_all = run("--to", "2026-11-22", "--by", "owner", "--all")[0]
+
+    assert "bob" not in of_anna
+    assert "models of anna: 1 request used" in of_anna
+    assert all(f"models of {owner}: 1 request used" in of_all for owner in ("anna", "bob"))
