@@ -73,6 +73,7 @@ ERRORS: dict[Any, Any] = {
     operation_id="chat",
     summary="Chat, and make the session if there is none",
     response={200: OpenChatOut, 202: SuspendedOut | QueuedOut, **ERRORS},
+    by_alias=True,
 )
 async def chat(
     request: HttpRequest, body: OpenChatIn, idempotency_key: IdempotencyKey = None
@@ -117,6 +118,7 @@ async def chat_stream(
     operation_id="chat_in_session",
     summary="Chat in a session",
     response={200: ChatOut, 202: SuspendedOut | QueuedOut, **ERRORS},
+    by_alias=True,
 )
 async def chat_in_session(
     request: HttpRequest,

@@ -17,6 +17,9 @@ from chat.turn.state_machine import Input, State
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import unmark_cancelled
 
+ANSWERED_SECONDS = 0.02
+"""The pause until a turn has probably noticed an answer."""
+
 
 @dataclass(slots=True, kw_only=True)
 class LiveTurn:
@@ -96,8 +99,25 @@ class LiveTurn:
             raise self.engine.outcome.error
 
     async def finished(self) -> Outcome:
-        """Wait for the end of the turn."""
-        return await asyncio.shield(self.task)
+        """Wait for the end of the turn, or until a server asks what its client must hear now.
+
+        The turn goes on, and its client sends another request with or after the answer.
+        """
+        servers = self.engine.actions.approver.servers
+        asking = asyncio.ensure_future(servers.unheard.wait())
+        try:
+            await asyncio.wait([self.task, asking], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            asking.cancel()
+        if self.task.done():
+            return self.task.result()
+        asked = await asyncio.to_thread(servers.pending)
+        if not asked:  # it was answered just now
+            await asyncio.sleep(ANSWERED_SECONDS)
+            return await self.finished()
+        self.detach()
+        executed = [*self.engine.outcome.tool_calls]
+        return Outcome(state=State.SUSPENDED, tool_calls=executed, confirmations=asked)
 
     def listen(self, position: tuple[str, int] | None) -> Subscription | None:
         """Listen from an event on, if it is one of this turn; None if nothing is left.
@@ -142,7 +162,7 @@ class LiveTurn:
             NoActiveTurn: It ended by itself just now.
         """
         self.engine.cancel()
-        outcome = await self.finished()
+        outcome = await asyncio.shield(self.task)
         if outcome.state is not State.CANCELLED or outcome.message is None:
             raise NoActiveTurn(self.session_id)
         return CancelReport(

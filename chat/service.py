@@ -287,7 +287,7 @@ class ChatService:
         if session_id is None or turn_id is None:
             return None
         try:
-            opened = await _listen(space, session_id, turn_id)
+            opened = await listen_to(space, session_id, turn_id)
         except SessionNotFound:
             if not held:
                 raise
@@ -378,7 +378,8 @@ def _opened(turn: LiveTurn, subscription: Subscription | None = None) -> OpenTur
     )
 
 
-async def _listen(space: SessionSpace, session_id: str, turn_id: str) -> OpenTurn | None:
+async def listen_to(space: SessionSpace, session_id: str, turn_id: str) -> OpenTurn | None:
+    """Listen to a turn, which goes on when its listeners leave; None without a trace of it."""
     turn = space.turns.get(session_id)
     if turn is not None and turn.turn_id == turn_id:
         turn.detach()

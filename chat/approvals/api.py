@@ -21,6 +21,7 @@ router = Router(scope="read", changes="approve", tags=["chat"])
     operation_id="list_confirmations",
     summary="What waits for an approval",
     response={200: ConfirmationsOut, (404, 500): ENVELOPE},
+    by_alias=True,
 )
 async def list_confirmations(request: HttpRequest, session_id: str) -> ConfirmationsOut:
     """List the tool calls of the session that wait for an approval, oldest first."""

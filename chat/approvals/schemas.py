@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 import msgspec
 from ninja import Schema
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, StrictBool
 
 from chat.approvals.confirmation import Confirmation, Kind
 from chat.stream.events import AskedBecause
@@ -15,7 +15,7 @@ from sessions_app.http.request_schemas import Globs, in_one_sentence
 class ConfirmationOut(Schema):
     """A call that waits until a person approves or denies it, or a question of its server."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(serialize_by_alias=True)
 
     confirmation_id: str
     kind: Kind = Field(
@@ -37,7 +37,10 @@ class ConfirmationOut(Schema):
     server: str | None = Field(None, description="The MCP server that asks.")
     message: str | None = Field(None, description="What it says. Nobody has checked that.")
     form_schema: dict[str, Any] | None = Field(
-        None, alias="schema", description="The flat JSON schema of the values that it asks for."
+        None,
+        validation_alias=AliasChoices("form_schema", "schema"),
+        serialization_alias="schema",
+        description="The flat JSON schema of the values that it asks for.",
     )
     url: str | None = Field(None, description="The address; show it whole, and don't fetch it.")
     secret_names: list[str] = Field(

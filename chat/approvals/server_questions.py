@@ -104,6 +104,11 @@ class ServerQuestions:
             for each in open_ones
         ]
 
+    def pending(self) -> Sequence[Confirmation]:
+        """Return the questions of the turn that wait for an answer."""
+        pending = self._store.pending(self._session_id)
+        return [each for each in pending if each.turn_id == self._turn_id]
+
     def take(self, question: Confirmation) -> InputAnswer:
         """Use up the answer to a question."""
         decision = self._store.take(question)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from chat.asking_turns import turn_that_asks
 from chat.errors import MessageDeleted
 from chat.inbox.queued_stream import QueuedStream
 from chat.service import (
@@ -87,6 +88,8 @@ class InboxService:
     ) -> OpenTurn | QueuedMessage:
         """Start a turn, or queue its message if the session is busy.
 
+        A request to go on gets the running turn, if a server asks a person in it.
+
         Args:
             request: What is asked for.
             key: The ``Idempotency-Key``, which stands for the turn or for the queued message.
@@ -103,6 +106,11 @@ class InboxService:
         """
         try:
             return await self._open(request, key, when_busy, identity, more)
+        except SessionBusy:
+            asking = await turn_that_asks(self._chat.space_for(request), request)
+            if asking is None:
+                raise
+            return asking
         except KeyOfMessage as queued:
             session_id, message_id = queued.session_id, queued.message_id
             try:
