@@ -165,6 +165,7 @@ async def delete_sessions(request: HttpRequest, body: DeleteIn) -> dict[str, Any
 @router.get(
     "/sessions/{session_id}",
     response={200: SessionPageOut, (404, 409, 422, 500, 503): ENVELOPE},
+    by_alias=True,
     summary="Get a session",
     description=(
         "Everything about it, with all its messages, and its `state`. `view=page` adds what a page "

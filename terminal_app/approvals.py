@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import UNSET
 
@@ -17,6 +18,7 @@ from chat.stream.events import (
 from mochi_project.process.trust_question import is_on_terminal
 from terminal_app.calls import shown_call, shown_text
 from terminal_app.console import Console
+from terminal_app.forms import answer_of
 
 Answers = Mapping[str, Remember | None]
 
@@ -59,6 +61,13 @@ class Approvals:
         self._console.info(f"[{shown_text(question.tool_name)} has changed since it was enabled]")
         # Only its present form is approved, which can't be remembered.
         return await self._ask(f"Run {call}? [y/N] ", _ONCE, CHOICES)
+
+    async def answer(self, question: ToolConfirmationRequired) -> Any:
+        """Return what a server asks for, or True for an address; None declines."""
+        if self._answer is not None:
+            self._console.info(f"[the server {shown_text(str(question.server))} asks: declined]")
+            return None
+        return await answer_of(question, self._console)
 
     async def _ask(self, question: str, answers: Answers, choices: str) -> Remember | None:
         while True:
@@ -131,18 +140,22 @@ class Questions:
         self._ask_next()
 
     async def _ask(self, question: ToolConfirmationRequired) -> None:
+        if question.kind is not UNSET:
+            answer = await self._approvals.answer(question)
+            content = answer if isinstance(answer, dict) else None
+            await self._decide(question, approved=answer is not None, content=content)
+            return
         tool = _tool_of(question)
         is_decided = tool in self._always and question.reason is UNSET
         remember = "once" if is_decided else await self._approvals.decide(question)
         if remember == "session":
             self._always.add(tool)
+        approved = remember is not None
+        await self._decide(question, approved=approved, remember=remember or "once")
+
+    async def _decide(self, question: ToolConfirmationRequired, **answer: Any) -> None:
         try:
-            await self._confirmations.decide(
-                self._session_id,
-                question.confirmation_id,
-                approved=remember is not None,
-                remember=remember or "once",
-            )
+            await self._confirmations.decide(self._session_id, question.confirmation_id, **answer)
         except ConfirmationError as error:  # answered elsewhere, or too late
             self._console.info(f"[{error.message}]")
 

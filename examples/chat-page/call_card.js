@@ -39,13 +39,14 @@ export class CallCard {
 
   /** Ask a person whether it may run. */
   ask(confirmation, onDecision) {
-    const { confirmation_id: id } = confirmation;
+    const { confirmation_id: id, kind = "call" } = confirmation;
     if (this.questions.some((each) => each.dataset.id === id)) return; // as after a restart
-    this.show("waiting", "waits for approval");
+    this.show("waiting", kind === "call" ? "waits for approval" : "waits for an answer");
     this.details.open = true;
     const decide = async (approved, more) => {
       await onDecision(id, approved, more);
-      this.show(approved ? "running" : "failed", approved ? "approved" : "denied");
+      if (kind !== "call") this.show("running", approved ? "answered" : "declined");
+      else this.show(approved ? "running" : "failed", approved ? "approved" : "denied");
     };
     this.element.append(questionOf(confirmation, decide));
   }

@@ -175,7 +175,7 @@ export class LiveTurn {
 
   on_tool_call_confirmation_required(data) {
     const card = this.card(data);
-    if (!data.agent_name) card.setArguments(data.arguments);
+    if (!data.agent_name && !data.kind) card.setArguments(data.arguments);
     card.ask(data, this.onDecision);
   }
 
