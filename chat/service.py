@@ -6,6 +6,7 @@ from functools import partial
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import asdict, replace
 
 from chat.approvals.service import ConfirmationService
 from chat.creation import SessionCreation
@@ -270,8 +271,8 @@ class ChatService:
 
         What a key stands for must be found again, so it is kept.
         """
-        keyed = msgspec.structs.replace(request.turn, keyed=True)
-        request = msgspec.structs.replace(request, keep=True, turn=keyed)
+        keyed = replace(request.turn, keyed=True)
+        request = replace(request, keep=True, turn=keyed)
         async with freed_on_failure(held):
             announce_both = partial(_call_both, announce, held.keep)
             turn = await self._start_turn(request, announce=announce_both, client=client)
@@ -334,7 +335,8 @@ class ChatService:
                 if request.session_id is not None:
                     raise
                 if request.new is not None:
-                    request = msgspec.structs.replace(request, new=_with_other_id(request.new))
+                    metadata = replace(request.new.metadata, session_id=new_session_id())
+                request = replace(request, new=replace(request.new, metadata=metadata))
 
     def space_for(self, request: ChatRequest) -> SessionSpace:
         """Return the space that has, or will have, the session of a request."""
@@ -355,14 +357,8 @@ class ChatService:
 
 def fingerprint_of_chat(request: ChatRequest, identity: object = None) -> str:
     """Return the hash by which a key recognizes a request: of what the client sent, if known."""
-    if identity is not None:
-        return fingerprint_of(identity)
-    return fingerprint_of_request(**msgspec.structs.asdict(request))
-
-
-def _with_other_id(session: Session) -> Session:
-    metadata = msgspec.structs.replace(session.metadata, session_id=new_session_id())
-    return msgspec.structs.replace(session, metadata=metadata)
+    known = identity is not None
+    return fingerprint_of(identity) if known else fingerprint_of_request(**asdict(request))
 
 
 def _opened(turn: LiveTurn, subscription: Subscription | None = None) -> OpenTurn:
