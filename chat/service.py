@@ -334,9 +334,9 @@ class ChatService:
             except SessionExists:  # the new one's id is taken: another one is drawn
                 if request.session_id is not None:
                     raise
-                if request.new is not None:
-                    metadata = replace(request.new.metadata, session_id=new_session_id())
-                request = replace(request, new=replace(request.new, metadata=metadata))
+                if (taken := request.new) is not None:
+                    metadata = replace(taken.metadata, session_id=new_session_id())
+                    request = replace(request, new=replace(taken, metadata=metadata))
 
     def space_for(self, request: ChatRequest) -> SessionSpace:
         """Return the space that has, or will have, the session of a request."""

@@ -377,5 +377,6 @@ def _question(confirmation: Confirmation) -> ToolConfirmationRequired:
         expires_at=confirmation.expires_at,
         kind=UNSET if confirmation.kind == "call" else confirmation.kind,
         secret_names=confirmation.secret_names or UNSET,
+        call_ended=UNSET if confirmation.retry is None else True,
         **asked,
     )

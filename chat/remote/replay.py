@@ -297,8 +297,9 @@ class ReplayedTurn(msgspec.Struct, kw_only=True):
 
     def _add_call(self, event: CallEvent) -> None:
         if isinstance(event, ToolConfirmationRequired):
-            self.asked.add(event.tool_call_id)
-            if event.kind is not UNSET:
+            if event.kind is UNSET or event.call_ended is True:  # else the call is running
+                self.asked.add(event.tool_call_id)
+            if event.call_ended is True:
                 self.repeated.add(event.tool_call_id)
             self.call_numbers[event.tool_call_id] = event.call_index
             return

@@ -141,7 +141,8 @@ class ToolConfirmationRequired(msgspec.Struct, frozen=True, kw_only=True):
 
     With ``kind`` the ``server`` of a running tool asks instead: for values that fit ``schema``
     (``input``; ``secret_names`` look like secrets), or to open the address ``url`` (``url``).
-    ``arguments`` are empty then.
+    ``arguments`` are empty then. With ``call_ended`` the call is repeated with the answer, also if
+    the process dies meanwhile; without it the call waits, and dies with its process.
 
     When an agent asks, ``tool_call_id`` is the call of the agent, and ``inner_tool_call_id`` the
     call that is asked about. ``reason`` is there when policies did not ask for it: the tool is not
@@ -165,6 +166,7 @@ class ToolConfirmationRequired(msgspec.Struct, frozen=True, kw_only=True):
     schema: Mapping[str, Any] | UnsetType = UNSET
     url: str | UnsetType = UNSET
     secret_names: Sequence[str] | UnsetType = UNSET
+    call_ended: bool | UnsetType = UNSET
 
 
 class ToolCallDelta(msgspec.Struct, frozen=True, kw_only=True, gc=False):

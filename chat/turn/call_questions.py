@@ -35,7 +35,7 @@ class CallQuestions:
         approver: Asks the person.
         emit: Sends events.
         pause: Called when the call has ended and waits for answers.
-        begin: Called when the call is running: after a question, and before it is repeated.
+        begin: Called before the call is repeated.
 
     Attributes:
         item: As above.
@@ -94,7 +94,6 @@ class CallQuestions:
             return InputAnswer(action="decline")
         try:
             self._emit(events_of([question]))
-            await self._begin()
             with self._servers.waiting():
                 await self._approver.answers([question])
         except asyncio.CancelledError:
