@@ -14,7 +14,7 @@ from chat.storage.signals import Signals
 from mochi_project.app import Services
 from prompts_app.settings import PromptsSettings
 from sessions_app.attachments.service import AttachmentService
-from sessions_app.attachments.sweeping import AttachmentSweep
+from sessions_app.attachments.sweeping import AttachmentSweep, SweepTimes
 from sessions_app.services import session_directories
 from sessions_app.settings import SessionsSettings
 from sessions_app.store.atomic import sweep_temporary_files
@@ -31,6 +31,8 @@ def conversation_chores(services: Services) -> Mapping[str, Callable[[], object]
         services.get(AttachmentService).store,
         [each.repository for each in storages.values()],
         session_directories(settings),
+        times=services.get(SweepTimes),
+        owner=settings.owner,
     )
     prompts = services.get(PromptsSettings).resolved_system_prompts_dir
     return {

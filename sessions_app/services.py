@@ -11,6 +11,7 @@ from sessions_app.attachments.file_store import FileAttachmentStore
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.attachments.session_directories import SessionDirectories
 from sessions_app.attachments.store import AttachmentStore
+from sessions_app.attachments.sweeping import SweepTimes
 from sessions_app.http.places import ListPlaces
 from sessions_app.ids_and_clock import SharedClock
 from sessions_app.settings import SessionsSettings
@@ -71,6 +72,7 @@ FACTORIES: Mapping[type | str, Factory] = {
     RecordStores: lambda _: FileRecordStores(),
     SharedClock: lambda _: time.time,
     ListPlaces: lambda _: ListPlaces(),
+    SweepTimes: lambda _: SweepTimes(),
 }
 OWNED: Mapping[type | str, Factory] = {
     AttachmentStore: lambda services: file_attachments(services.get(SessionsSettings)),

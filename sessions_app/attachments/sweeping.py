@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
+from mochi_project.principal import DEFAULT_OWNER
 from sessions_app.attachments.references import ids_in, ids_in_inbox
 from sessions_app.attachments.session_directories import SessionDirectories
 from sessions_app.attachments.store import AttachmentStore
@@ -16,6 +17,10 @@ logger = logging.getLogger(__name__)
 
 HOUR, DAY = 3600.0, 86_400.0
 _MOST_LISTINGS = 5  # if sessions are deleted while they are read
+
+
+class SweepTimes(dict[str, float]):
+    """Holds when the attachments of each owner are swept next, also of those not loaded by then."""
 
 
 class AttachmentSweep:
@@ -31,6 +36,8 @@ class AttachmentSweep:
         directories: Finds those of other servers; None if all servers have the same ones, as in an
             object store.
         clock: A monotonic clock in seconds.
+        times: The times of all owners' sweeps.
+        owner: The owner of the attachments.
     """
 
     def __init__(
@@ -40,20 +47,24 @@ class AttachmentSweep:
         directories: SessionDirectories | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
+        times: SweepTimes | None = None,
+        owner: str = DEFAULT_OWNER,
     ) -> None:
         self._store = store
         self._repositories = repositories
         self._directories = directories
         self._clock = clock
-        self._next = clock() + HOUR
+        self._times = SweepTimes() if times is None else times
+        self._owner = owner
+        self._times.setdefault(owner, clock() + HOUR)
 
     def run(self) -> int:
         """Sweep if it is due; return the number of removed files. Blocks."""
         if self._directories is not None:
             self._directories.note()
-        if self._clock() < self._next:
+        if self._clock() < self._times[self._owner]:
             return 0
-        self._next = self._clock() + DAY
+        self._times[self._owner] = self._clock() + DAY
         return self._store.sweep(self.referenced, older_than_seconds=DAY)
 
     def referenced(self) -> Collection[str] | None:

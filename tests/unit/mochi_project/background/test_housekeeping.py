@@ -1,11 +1,16 @@
-"""Chores are done again and again, whatever becomes of the others."""
+"""Chores are done again and again, whatever becomes of the others, of every owner."""
 
 import asyncio
 import logging
+from contextvars import Context
 from pathlib import Path
 
+import pytest
+
+from mochi_project.app import ServicePool
 from mochi_project.background.housekeeping import Chores, Housekeeper
 from mochi_project.background.rounds import OwnerFolders
+from mochi_project.principal import PRINCIPAL, principal
 from tests.services import OneOwner, services_of
 
 
@@ -88,3 +93,88 @@ async def test_a_chore_that_was_added_is_done():
     added, housekeeper = Chore(), keeper({})
     housekeeper.add("added", added)
     await keep(housekeeper, added.done(2), interval_seconds=0)
+
+
+class Owners(ServicePool):
+    """Has services of each owner whose only chores are to write down for whom they are done."""
+
+    def __init__(self):
+        self.done, self.kept, self.broken = [], {"default"}, set()
+        self._services = {}
+
+    def of(self, owner):
+        if owner in self.broken:
+            raise OSError("no")
+        if owner not in self._services:
+            chores = Chores({"note": lambda: self.done.append(principal().owner)}, {})
+            self._services[owner] = services_of({Chores: chores})
+        return self._services[owner]
+
+    def loaded(self):
+        return {owner: self.of(owner) for owner in ("default", *self._services)}
+
+    def release(self, owner):
+        if owner in self.kept:
+            return False
+        self._services.pop(owner, None)
+        return True
+
+    async def did(self, *owners):
+        while not set(owners) <= set(self.done):
+            await asyncio.sleep(0.001)
+
+
+def unfinished(tmp_path, *owners):
+    for owner in owners:
+        (tmp_path / owner / ".mochi" / "turns" / "0123456789").mkdir(parents=True)
+    return OwnerFolders(tmp_path)
+
+
+@pytest.mark.allow_blocking
+async def test_at_a_start_the_chores_of_owners_are_done_who_have_something_unfinished(tmp_path):
+    pool, folders = Owners(), unfinished(tmp_path, "anna")
+    (tmp_path / "idle").mkdir()
+    pool.kept.add("anna")  # whose turn goes on
+
+    await keep(Housekeeper(pool, Chores({}, {}), folders), pool.did("default", "anna"))
+
+    assert set(pool.done) == {"default", "anna"}
+    assert set(pool.loaded()) == {"default", "anna"}
+
+
+@pytest.mark.allow_blocking
+async def test_later_all_others_are_visited_and_not_kept(tmp_path):
+    pool = Owners()
+    for owner in ("anna", "bob"):
+        (tmp_path / owner).mkdir()
+    housekeeper = Housekeeper(pool, Chores({}, {}), OwnerFolders(tmp_path))
+
+    await keep(housekeeper, pool.did("anna", "bob"), interval_seconds=0)
+
+    assert set(pool.loaded()) <= {"default", "anna", "bob"}
+    assert len([owner for owner in pool.done if owner == "anna"]) == 1
+    assert pool.release("bob") or "bob" not in pool.loaded()
+
+
+@pytest.mark.allow_blocking
+async def test_an_owner_who_can_not_be_loaded_keeps_no_other_from_being_visited(tmp_path, caplog):
+    pool, folders = Owners(), unfinished(tmp_path, "anna", "bob")
+    pool.broken.add("anna")
+
+    await keep(Housekeeper(pool, Chores({}, {}), folders), pool.did("bob"))
+
+    assert {record.owner for record in caplog.records} <= {"anna"}
+    assert "anna" not in pool.done
+
+
+async def test_what_concerns_the_whole_process_is_done_for_nobody():
+    pool, asked = Owners(), []
+
+    def ask():
+        asked.append(PRINCIPAL.get(None))
+
+    chores = Chores({"regular": ask}, {"urgent": ask})
+    housekeeper = Housekeeper(pool, chores, OwnerFolders(Path("/nonexistent")))
+    context = Context()
+    await asyncio.create_task(keep(housekeeper, pool.did("default")), context=context)
+    assert set(asked) <= {None}
