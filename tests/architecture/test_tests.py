@@ -54,6 +54,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
     "chat/summaries": {"giving_way", "meanwhile"},
     "dialects_app/ai_sdk": {"resumed_turns"},
     "dialects_app/responses": {"codex", "deleting", "resumed_turns", "streams"},
+    "mochi_project": {"owner_contexts"},
     "mochi_project/fast_django": {"streams"},
     "mochi_project/guard": {"forms", "keys"},
     "transfer_app/management/commands": {"check", "copy", "object_sessions"},
