@@ -57,6 +57,7 @@ HOLDING_NOTHING_OF_AN_OWNER = {
     "search_app.places.SearchPlaces": "counts searches",
     "sessions_app.deadline.Deadline": "a time",
     "sessions_app.http.places.ListPlaces": "counts lists",
+    "sessions_app.attachments.sweeping.SweepTimes": "times by owner",
     "sessions_app.ids_and_clock.SharedClock": "the time",
     "sessions_app.store.records.RecordStores": "opens records at places that it is told",
     "tools_app.execution_log.ExecutionLog": "calls, each with its owner",
