@@ -17,6 +17,7 @@ FILES = (
     "failover",
     "cut_off",
     "tools",
+    "owners",
     "worker",
     "clocks",
     "partitions",

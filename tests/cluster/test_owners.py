@@ -64,7 +64,7 @@ def reads_of(session_id, image):
 
 
 def test_nothing_of_an_owner_is_on_any_node_for_another(cluster, keys, script):
-    """Whatever id is named, on whichever node: it is not there, in words that tell nothing."""
+    """Whatever id is named, on whichever node, is not there, in words that tell nothing."""
     first, *_ = cluster.nodes
     anna = as_owner(first, keys["anna"])
     picture = images.png(width=7)
@@ -130,7 +130,9 @@ def begin(cluster, node, keys, script, **options):
 def test_turns_of_all_owners_are_sealed_although_nobody_asks(
     cluster, keys, inspect, script, eventually
 ):
-    """The others have loaded none of these owners since they started."""
+    """A node dies with turns of several owners, whom no other node has loaded: each is sealed
+    within the lease, and nobody sees anything of another.
+    """
     turns = begin(cluster, cluster.nodes[0], keys, script, stall_after=4, stall_seconds=600)
     for node in cluster.nodes[1:]:
         node.stop()
@@ -150,6 +152,7 @@ def test_turns_of_all_owners_are_sealed_although_nobody_asks(
 
 
 def test_turns_of_all_owners_go_on_although_nobody_asks(continuing, inspect_of, script, eventually):
+    """The same with `MOCHI_ON_CRASH=continue`: each turn goes on where it was, once."""
     keys = continuing.keys_of("anna", "bob") | {"default": ADMIN}
     inspect = inspect_of(continuing)
     turns = begin(

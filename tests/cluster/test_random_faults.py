@@ -278,7 +278,9 @@ def test_a_random_fault_at_any_moment_loses_nothing(cluster, notes, inspect, eve
 
 @pytest.mark.timeout(300 + 10 * MANY)
 def test_many_owners_at_once_lose_nothing_with_nodes_that_die(cluster, notes, inspect, eventually):
-    """Each has one turn; a node dies in the middle, then all of them."""
+    """A node dies under many owners with a turn each, and then all nodes at once: each owner has
+    what was shown, and no other owner has.
+    """
     chance = random.Random(SEED)
     keys = list(cluster.keys_of(*(f"owner{number}" for number in range(MANY))).values())
     for fault in (World.kill_a_node, World.kill_all_nodes):
