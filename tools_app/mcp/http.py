@@ -66,7 +66,7 @@ def http_client(
         # A call may be silent until its own timeout, and a stream for ever.
         timeout=httpx2.Timeout(_CONNECT_SECONDS, read=None),
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
-        max_redirects=0,
+        max_redirects=1,  # of which there are none: a request that is sent again counts as one
         auth=None if login is None else _TokenAuth(login),
         event_hooks={"request": [prepare], "response": [partial(_rewrite, spec.secrets, login)]},
     )
@@ -136,7 +136,9 @@ async def _rewrite(
     is_stream = kind.startswith("text/event-stream") and not response.is_error
     call_id = _call_id(response.request)
     pieces = _events(source, call_id) if is_stream else _body(source)
-    if call_id and not response.is_redirect:
+    if response.is_redirect:
+        response.headers.pop("location", None)  # so that the SDK does not follow it
+    if call_id:
         response.status_code = codes.OK
         response.headers["content-type"] = "text/event-stream"
         pieces = pieces if is_stream else _reply(source, secrets, login)

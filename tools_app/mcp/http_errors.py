@@ -32,6 +32,8 @@ def refusal(status: int, headers: Mapping[str, str], words: str) -> str:
         sentences.append(f"The key needs the scope {scope!r}.")
     if address := challenge.get("resource_metadata"):
         sentences.append(f"How to sign in is described at {address} .")
+    if location := headers.get("location", "").partition("?")[0]:
+        sentences.append(f"Redirects are not followed: set its 'url' to {location} if that is it.")
     if wait := headers.get("retry-after"):
         pause = f"in {wait} seconds" if wait.isdecimal() else f"from {wait} on"
         sentences.append(f"Try again {pause}.")

@@ -9,11 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 import structlog  # noqa: F401 - or the first line that is logged imports it, on an event loop
 
-from mochi_project.addresses import is_this_machine
+from mochi_project.addresses import AddressPolicy, is_this_machine
 from sessions_app.store.file_records import FileRecords
 from tests import orphans
 from tools_app.mcp.limits import McpLimits
@@ -38,16 +39,30 @@ class Lab:
         self.logins: McpLogins
         self.reports: list[ToolProgress] = []
 
-    def start(self, *, timeout_seconds: float = 20.0, **limits: Any) -> McpTools:
+    def start(
+        self,
+        *,
+        timeout_seconds: float = 20.0,
+        addresses: AddressPolicy = is_this_machine,
+        **limits: Any,
+    ) -> McpTools:
         records = LoginRecords(FileRecords(self.tokens), lambda: time.time() + self.late)
+        self.policy = LoginPolicy(records=records, addresses=addresses, notice=self.told.append)
         self.tools = McpTools(
             self.path,
             timeout_seconds=timeout_seconds,
             limits=McpLimits(**{"first_pause": 0.05, **limits}),
-            logins=LoginPolicy(records=records, addresses=is_this_machine, notice=self.told.append),
+            logins=self.policy,
         )
         self.logins = McpLogins(self.tools, records, None, 5099)
         return self.tools
+
+    async def change_record(self, **changes: Any) -> None:
+        """Change the record of the only login."""
+        [key] = await self.policy.records.all()
+        await self.policy.records.change(
+            key, lambda record: msgspec.structs.replace(record, **changes)
+        )
 
     async def configure(self, **servers: Any) -> None:
         text = json.dumps({"mcpServers": servers})

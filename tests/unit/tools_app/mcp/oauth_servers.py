@@ -5,7 +5,7 @@ import base64
 import hashlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +29,8 @@ class AuthorizationServer:
     knows_registrations: bool = True
     metadata: dict[str, Any] = field(default_factory=dict)
     iss: str | None = None
-    before_token: Callable[[], Any] | None = None
+    fails: bool | int = False
+    gate: asyncio.Event | None = None
     clients: dict[str, dict[str, Any]] = field(default_factory=dict)
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     refresh_tokens: dict[str, str] = field(default_factory=dict)
@@ -62,6 +63,8 @@ class AuthorizationServer:
             client = {**json.loads(body), "client_id": client_id}
             return answer_json(201, {**client, "token_endpoint_auth_method": "none"})
         if path == "/token":
+            if self.fails:
+                return answer_json(503 if self.fails is True else self.fails, {"error": "no"})
             return self.token(form)
         if path == "/revoke":
             self.revoked.append(form["token"])
@@ -100,9 +103,14 @@ class AuthorizationServer:
         if asked is None or challenge != asked["code_challenge"]:
             return answer_json(400, {"error": "invalid_grant"})
         assert form["redirect_uri"] == asked["redirect_uri"]
-        assert form["client_id"] == asked["client_id"]
-        assert form["resource"] == asked["resource"]
+        assert form.get("client_id") == asked["client_id"]
+        assert form.get("resource") == asked.get("resource")
         return self.issue(asked["client_id"], asked.get("scope", ""))
+
+    async def wait(self, body: bytes) -> None:
+        """Hold renewed tokens back while there is a gate."""
+        if self.gate is not None and b"refresh_token" in body:
+            await self.gate.wait()
 
     def issue(self, client_id: str, scope: str) -> bytes:
         access, refresh = f"access-{secrets.token_hex(8)}", f"refresh-{secrets.token_hex(8)}"
@@ -124,6 +132,8 @@ class ProtectedServer:
     resource: str = ""
     challenge: str = 'Bearer resource_metadata="{origin}/.well-known/oauth-protected-resource/mcp"'
     demanded_scope: str = ""
+    grants: str = ""
+    redirect: str = ""
     tokens: list[str | None] = field(default_factory=list)
 
     def handle(self, method: str, path: str, headers: dict[str, str], body: bytes) -> bytes | None:
@@ -134,13 +144,16 @@ class ProtectedServer:
             return answer_json(200, {"resource": resource, "authorization_servers": servers})
         if path != "/mcp":
             return None
+        if self.redirect:
+            return reply(307, b"", {"Location": self.redirect})
         token = headers.get("authorization", "").removeprefix("Bearer ") or None
         self.tokens.append(token)
         challenge = self.challenge.replace("{origin}", origin)
         if token not in self.logins.access_tokens:
             return reply(401, b"", {"WWW-Authenticate": challenge})
         message = json.loads(body or b"{}")
-        lacking = set(self.demanded_scope.split()) - set(self.logins.scope_of[token].split())
+        granted = self.grants or self.logins.scope_of[token]
+        lacking = set(self.demanded_scope.split()) - set(granted.split())
         if message.get("method") == "tools/call" and lacking:
             more = f'{challenge}, error="insufficient_scope", scope="{self.demanded_scope}"'
             return reply(403, b"", {"WWW-Authenticate": more})
@@ -148,8 +161,14 @@ class ProtectedServer:
         return older_server(lambda: ran)(method, message, headers)
 
 
+async def no_wait(_: bytes) -> None:
+    """Answer at once."""
+
+
 @asynccontextmanager
-async def serving(*handlers: Handler) -> AsyncIterator[str]:
+async def serving(
+    *handlers: Handler, wait: Callable[[bytes], Awaitable[None]] = no_wait
+) -> AsyncIterator[str]:
     """Answer requests by the first handler that does; yield the origin."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -161,7 +180,9 @@ async def serving(*handlers: Handler) -> AsyncIterator[str]:
             body = await reader.readexactly(int(headers.get("content-length", 0)))
             path = target.partition("?")[0]
             answers = (handle(method, path, headers, body) for handle in handlers)
-            writer.write(next((each for each in answers if each), reply(404, b"")))
+            answer = next((each for each in answers if each), reply(404, b""))
+            await wait(body)
+            writer.write(answer)
             await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError):
             return
@@ -180,6 +201,9 @@ async def protected(**changes: Any) -> AsyncIterator[ProtectedServer]:
     """Serve an MCP server and its authorization server, each at an origin of its own."""
     logins = AuthorizationServer(**changes)
     server = ProtectedServer(logins)
-    async with serving(logins.handle) as logins.url, serving(server.handle) as origin:
+    async with (
+        serving(logins.handle, wait=logins.wait) as logins.url,
+        serving(server.handle) as origin,
+    ):
         server.url = f"{origin}/mcp"
         yield server
