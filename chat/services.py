@@ -30,7 +30,7 @@ from chat.settings import ChatSettings
 from chat.start.preparation import TurnPreparer
 from chat.start.turn_limits import TurnLimits, TurnPlaces
 from chat.start.windows import ContextWindows
-from chat.storage.change_log import ChangeLog
+from chat.storage.change_log import NO_SESSION, ChangeLog
 from chat.storage.files.change_log import ChangeWatcher, FileChangeLog
 from chat.storage.files.signals import FileSignals
 from chat.storage.files.watcher import PathWatcher
@@ -44,8 +44,9 @@ from chat.summaries.writer import SummaryWriter, WantedModels
 from chat.turn.job import ToolLimits
 from chat.turn.observer import TURN_LOG, TurnObserver, TurnObservers
 from chat.work_threads import FILE_THREADS, OBJECT_THREADS, WorkThreads
-from mochi_project.app import Factory, Services
+from mochi_project.app import Factory, ServicePool, Services
 from mochi_project.configuration.app_settings import AppSettings
+from mochi_project.principal import DEFAULT_OWNER
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
 from models_app.model_calls import ModelCallHeaders, ModelCallObserver
@@ -62,6 +63,7 @@ from sessions_app.settings import SessionsSettings
 from sessions_app.store.file_records import FileRecords
 from sessions_app.store.records import RecordStores
 from tools_app.catalogue import ToolCatalogue
+from tools_app.mcp.login import LoginNotice
 
 SIGNAL_SECONDS = 0.06
 """The interval at which a process with turns polls for signals. Each poll wakes a thread and takes
@@ -334,6 +336,16 @@ def _activity(services: Services) -> ActivityFeed:
     )
 
 
+def _login_notice(services: Services) -> LoginNotice:
+    """Tell of logins in the log of the operator, whose they are."""
+
+    def note(server: str) -> None:
+        changes = services.get(ServicePool).of(DEFAULT_OWNER).get(ChangeLog)
+        changes.note("mcp_login", NO_SESSION, server)
+
+    return LoginNotice(note)
+
+
 def _changes(services: Services) -> ChangeLog:
     directory = services.get(AppSettings).resolved_state_dir / "changes"
     return FileChangeLog(directory, services.get(ChangeWatcher))
@@ -360,6 +372,7 @@ FACTORIES: Mapping[type | str, Factory] = {
     ChangeWatcher: lambda _: ChangeWatcher(),
     ActivityFeeds: lambda _: ActivityFeeds(),
     StorageEngine: lambda services: StorageEngine(services.get(ChatSettings)),
+    LoginNotice: _login_notice,
     TurnLimits: _limits,
     TurnPlaces: _places,
 }

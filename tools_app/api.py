@@ -7,7 +7,8 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from ninja import Status
 
-from mochi_project.app import service
+from mochi_project.app import service, shared_service
+from mochi_project.errors.statuses import ERROR_HEADER
 from mochi_project.routing import Router, needs
 from sessions_app.http.error_schemas import ENVELOPE
 from tools_app.catalogue import ToolCatalogue
@@ -152,7 +153,9 @@ async def restart_server(request: HttpRequest, name: str) -> Any:
 async def begin_login(request: HttpRequest, name: str) -> dict[str, Any]:
     """Begin a login."""
     port = request.META["SERVER_PORT"]  # where it listens; of a Unix socket none is known
-    pending = await service(McpLogins).begin(name, port=int(port) if port.isdecimal() else None)
+    pending = await shared_service(McpLogins).begin(
+        name, port=int(port) if port.isdecimal() else None
+    )
     return {"authorization_url": pending.url, "expires_at": pending.expires}
 
 
@@ -166,7 +169,7 @@ async def begin_login(request: HttpRequest, name: str) -> dict[str, Any]:
 @needs(scope="admin")
 async def end_login(request: HttpRequest, name: str) -> Status[None]:
     """Forget a login."""
-    await service(McpLogins).forget(name)
+    await shared_service(McpLogins).forget(name)
     return Status(204, None)
 
 
@@ -179,13 +182,16 @@ async def finish_login(request: HttpRequest) -> HttpResponse:
     """
     title, status = "Logged in", HTTPStatus.OK
     try:
-        name = await service(McpLogins).finish(come_back_of(request.get_full_path()))
+        name = await shared_service(McpLogins).finish(come_back_of(request.get_full_path()))
         words = f"{name} can be used now. You can close this page."
     except LoginFailed as error:
         title, words, status = "Not logged in", error.message, HTTPStatus(error.status)
     except ToolError as error:  # its entry in mcp.json has changed meanwhile
         title, words, status = "Not logged in", str(error), HTTPStatus.BAD_REQUEST
-    return HttpResponse(format_html(_PAGE, title, title, words), status=status, headers=_HEADERS)
+    page = HttpResponse(format_html(_PAGE, title, title, words), status=status, headers=_HEADERS)
+    if status != HTTPStatus.OK:  # it is the whole answer, without an envelope
+        page[ERROR_HEADER] = "NOT_FOUND" if status == HTTPStatus.GONE else "BAD_REQUEST"
+    return page
 
 
 @router.get(

@@ -72,6 +72,13 @@ class SessionTurnEnded(msgspec.Struct, frozen=True, kw_only=True):
     session: ListedSession
 
 
+class McpLoginChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """An MCP server needs a login, somebody begins one, or it is over: load the servers again."""
+
+    event: ClassVar[str] = "mcp_login"
+    server: str
+
+
 ActivityEvent = (
     Reset
     | SessionCreated
@@ -80,6 +87,7 @@ ActivityEvent = (
     | SessionTurnStarted
     | SessionTurnWaiting
     | SessionTurnEnded
+    | McpLoginChanged
 )
 
 ACTIVITY_EVENTS: tuple[type[ActivityEvent], ...] = ActivityEvent.__args__
@@ -100,6 +108,8 @@ def event_of(change: Change, listed: Mapping[str, Any] | Reset | None) -> Activi
             say how it is.
     """
     session_id, kind = change.session_id, change.kind
+    if kind == "mcp_login":
+        return McpLoginChanged(server=change.turn_id)
     if listed is None or kind == "deleted":
         return SessionDeleted(session_id=session_id)
     if isinstance(listed, Reset):

@@ -5,9 +5,14 @@ from typing import Literal, Protocol, get_args
 
 import msgspec
 
-ChangeKind = Literal["created", "changed", "deleted", "turn_started", "turn_waiting", "turn_ended"]
+ChangeKind = Literal[
+    "created", "changed", "deleted", "turn_started", "turn_waiting", "turn_ended", "mcp_login"
+]
 
 KINDS: frozenset[str] = frozenset(get_args(ChangeKind))
+
+NO_SESSION = "0" * 10
+"""The session of changes that concern none; their ``turn_id`` says what they concern."""
 
 POSITION_PATTERN = "^([0-9a-f]{1,32}-[0-9]{1,20})?$"
 """Matches ids of changes, and the empty id that a browser may send."""

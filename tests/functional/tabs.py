@@ -97,5 +97,5 @@ class Tab:
             self.sessions = listed
         elif event.name == "session_deleted":
             self.sessions.pop(event.data["session_id"], None)
-        else:
+        elif event.name != "mcp_login":
             self.sessions[event.data["session_id"]] = event.data["session"]

@@ -32,7 +32,7 @@ MOST_STEP_UPS = 3
 _LOOK_SECONDS = 0.1
 
 Notice = Callable[[str], None]
-"""Is told the name of a server whose login has changed."""
+"""Is told the name of a server whose login has changed. Blocks."""
 
 
 class LoginNotice(msgspec.Struct, frozen=True):
@@ -180,7 +180,7 @@ class ServerLogin:
         if after.tokens is None and not self._oauth.by_itself:
             self.needed = http_errors.login_sentence(self.name, 401, challenge)
         if after.challenge != before.challenge:
-            self._policy.notice(self.name)
+            await self._tell()
 
     async def note_success(self) -> None:
         """Record that a call went well, after which further scopes may be asked for again."""
@@ -225,7 +225,7 @@ class ServerLogin:
             return msgspec.structs.replace(current, server=self.name, pending=pending, fault=None)
 
         after = await self._records.change(self._key, begun)
-        self._policy.notice(self.name)
+        await self._tell()
         return after.pending or pending
 
     async def finish(self, pending: PendingLogin, code: str, issuer: str | None) -> None:
@@ -241,7 +241,7 @@ class ServerLogin:
         await self._records.change(
             self._key, lambda record: msgspec.structs.replace(record, fault=words), creates=False
         )
-        self._policy.notice(self.name)
+        await self._tell()
 
     async def forget(self) -> None:
         """Forget the login, and have the authorization server forget it if it can."""
@@ -251,7 +251,7 @@ class ServerLogin:
             if record.server == self.name
         }
         await self._records.delete(list(mine))
-        self._policy.notice(self.name)
+        await self._tell()
         record = mine.get(self._key, LoginRecord())
         if record.client is not None and record.tokens is not None:
             sdk = await asyncio.to_thread(_oauth)
@@ -262,6 +262,9 @@ class ServerLogin:
         """Wait for a renewal: what it gets would be lost."""
         if self._renewing is not None:
             await asyncio.wait([self._renewing])
+
+    async def _tell(self) -> None:
+        await asyncio.to_thread(self._policy.notice, self.name)
 
     async def _finish(self, pending: PendingLogin, code: str, issuer: str | None) -> None:
         sdk = await asyncio.to_thread(_oauth)
@@ -286,7 +289,7 @@ class ServerLogin:
 
         await self._records.change(self._key, finished)
         self._is_new = None
-        self._policy.notice(self.name)
+        await self._tell()
 
     async def _renewed(self, old: str | None, challenge: str) -> str | None:
         """Return a token other than ``old``; all callers of this process wait for one renewal."""

@@ -31,6 +31,7 @@ class AuthorizationServer:
     iss: str | None = None
     fails: bool | int = False
     gate: asyncio.Event | None = None
+    ignores_refreshes: bool = False
     clients: dict[str, dict[str, Any]] = field(default_factory=dict)
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     refresh_tokens: dict[str, str] = field(default_factory=dict)
@@ -90,6 +91,8 @@ class AuthorizationServer:
             return self.issue("", form.get("scope", ""))
         if form["grant_type"] == "refresh_token":
             old = form["refresh_token"]
+            if self.ignores_refreshes:
+                return reply(503, b"")
             if old in self.spent:
                 self.refresh_tokens.clear()
                 self.access_tokens.clear()
@@ -109,6 +112,8 @@ class AuthorizationServer:
 
     async def wait(self, body: bytes) -> None:
         """Hold renewed tokens back while there is a gate."""
+        if self.ignores_refreshes and b"refresh_token" in body:
+            await asyncio.Event().wait()  # until the end
         if self.gate is not None and b"refresh_token" in body:
             await self.gate.wait()
 
