@@ -6,8 +6,10 @@ from functools import partial
 from pathlib import Path
 
 from chat.conversation_storage import SessionKind, Storages, locations_of
+from chat.registry import TurnRegistry
 from chat.remote.ephemeral import EphemeralSessions
 from chat.settings import ChatSettings
+from chat.start.answered_questions import AnsweredQuestions
 from chat.storage.change_log import ChangeLog
 from chat.storage.idempotency_keys import IdempotencyKeys
 from chat.storage.signals import Signals
@@ -34,6 +36,7 @@ def conversation_chores(services: Services) -> Mapping[str, Callable[[], object]
         times=services.get(SweepTimes),
         owner=settings.owner,
     )
+    answered = AnsweredQuestions(storages[SessionKind.CHAT].confirmation_store)
     prompts = services.get(PromptsSettings).resolved_system_prompts_dir
     return {
         **{f"seal dead {kind} turns": each.recovery.seal_all for kind, each in each_kind},
@@ -44,6 +47,7 @@ def conversation_chores(services: Services) -> Mapping[str, Callable[[], object]
             for kind, each in each_kind
         },
         **{f"discard orphaned {kind} records": each.discard_orphans for kind, each in each_kind},
+        "go on after answers": partial(_go_on_answered, answered, services),
         "remove ephemeral sessions": services.get(EphemeralSessions).forget_ended,
         "sweep keys": partial(services.get(IdempotencyKeys).sweep, age, storages.all_turns),
         "sweep changes": services.get(ChangeLog).sweep,
@@ -56,6 +60,12 @@ def sweep_signals(services: Services) -> Mapping[str, Callable[[], object]]:
     """Return the chore for signals, which lie in one folder for all owners of data."""
     age = services.get(ChatSettings).turn_retention_seconds
     return {"sweep signals": partial(services.get(Signals).sweep, age)}
+
+
+def _go_on_answered(answered: AnsweredQuestions, services: Services) -> None:
+    """Start the turns whose questions were answered when no process could start them."""
+    for session_id in answered.sessions():
+        services.get(TurnRegistry).answer_waiting(session_id)
 
 
 def _sweep_temporary_files(settings: SessionsSettings, prompts_dir: Path) -> None:

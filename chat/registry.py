@@ -15,6 +15,7 @@ from chat.remote.ephemeral import Removal
 from chat.remote.recovery import TurnRecovery
 from chat.remote.remote_turns import ActiveTurn, CancelReport, RemoteTurns
 from chat.resumer import TurnResumer
+from chat.start.answered_questions import AnsweredQuestions
 from chat.start.claiming import ClaimedTurn, TurnClaimer
 from chat.start.engines import build_engine
 from chat.start.inbox_drain import InboxDrain
@@ -103,10 +104,10 @@ class TurnRegistry:
             repository, journal, recovery, preparer, signals, on_answer is not None, in_thread
         )
         self._resumer = TurnResumer(takeover, self._places, self._run, in_thread)
-        self._drain = InboxDrain(self._start_next, preparer, repository, recovery, in_thread)
+        prepare = partial(QueuedPreparation, preparer, AnsweredQuestions(confirmation_store))
+        self._drain = InboxDrain(self._start_next, prepare, repository, recovery, in_thread)
         self._live = dict[str, LiveTurn]()
-        self._starting: set[asyncio.Task[LiveTurn]] = set()
-        self._closing = False
+        self._starting, self._closing = set[asyncio.Task[LiveTurn]](), False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lost_owners, self._settling = set[str](), set[asyncio.Task[None]]()
         self._forget_lost = repository.owners.when_condemned(self._lose)
@@ -371,7 +372,8 @@ class TurnRegistry:
             settling = asyncio.create_task(self._remote.settle(turn.session_id))
             self._settling.add(settling)
             settling.add_done_callback(self._settling.discard)
-        if turn.engine.actions.session_writer.has_next:
+        # An answer may have come while it was suspended.
+        if turn.engine.actions.session_writer.has_next or turn.state is State.SUSPENDED:
             self._drain.begin(turn.session_id)
         if self._on_answer is not None and turn.engine.outcome.has_answer:
             self._on_answer(turn.session_id)

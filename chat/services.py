@@ -187,6 +187,7 @@ def _space(
         repository=storage.repository,
         signals=signals,
         notice=registry.notice_decision,
+        go_on=registry.answer_waiting,
     )
     return SessionSpace(
         repository=storage.repository,

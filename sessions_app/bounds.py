@@ -10,6 +10,8 @@ MOST_HISTORY_VALUES = 200_000
 """The same of a body with a whole conversation, which is read in a thread."""
 MOST_ITEMS = 1_000
 """The most entries of a list or an object in a body, where nothing else bounds them."""
+LONGEST_APPROVAL_SECONDS = 7 * 86_400
+"""The longest time for which a question whether a call may run is open."""
 FEW = msgspec.Meta(max_length=MOST_ITEMS)
 """The same for msgspec's types."""
 MOST_ERRORS = 20

@@ -54,6 +54,7 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
             is kept and counts as ``always_confirm``.
         tool_policies: Policies of single tools, which override ``execution_policy``.
         tool_scopes: For calls with certain arguments, which override both, by the tool's name.
+        approval_timeout_seconds: How long a question about a call is open; None for the default.
         tool_digests: Digests of MCP tools at the time they were enabled, by name.
         digested_group: The group whose tools have digests; others are new (docs/decisions/0034).
         extra: Unknown keys of the file, kept for the next write.
@@ -64,6 +65,7 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
     execution_policy: str = "always_confirm"
     tool_policies: Mapping[str, str] = NO_EXTRA
     tool_scopes: Mapping[str, Sequence[PolicyScope]] = NO_EXTRA
+    approval_timeout_seconds: int | None = None
     tool_digests: Mapping[str, str] = NO_EXTRA
     digested_group: str | None = None
     extra: Mapping[str, Any] = NO_EXTRA

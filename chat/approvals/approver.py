@@ -1,31 +1,28 @@
 """Asks a person before a tool runs, where the policy wants it, and waits for the answers."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
+from chat.approvals.answers import Answers
 from chat.approvals.confirmation import ApprovalDecision, Confirmation
 from chat.approvals.decided_calls import DecidedCall, NumberedCall, decided, free, lost, refused
 from chat.approvals.server_questions import ApprovalMode, ServerQuestions
 from chat.approvals.store import ConfirmationStore
 from chat.stream.events import AskedBecause, Event, StatusChanged, ToolConfirmationRequired
 from chat.work_threads import run_to_end
-from sessions_app.errors import StorageError
-from sessions_app.messages import ToolCall
+from sessions_app.messages import NO_EXTRA, ToolCall
 from sessions_app.session import ToolSettings
 from tools_app.available_tools import AvailableTools
 from tools_app.digests import with_approved
 from tools_app.toolset import Tool
 
-logger = logging.getLogger(__name__)
-
-# An answer wakes the turn; looking again now and then is for signals that got lost.
-LOOK_AGAIN_SECONDS = 2.0
+WAITING_SECONDS = 300.0
+"""The time for which a turn waits for answers with its place; questions may be open for longer."""
 
 Emit = Callable[[Sequence[Event]], object]
 Change = Callable[[ToolSettings], ToolSettings]
@@ -53,6 +50,7 @@ class Approver:
         mode: The way to deal with calls that need an approval.
         keep_settings: Changes the session's settings: digests of tools that were approved after a
             change, and policies that were set with approvals.
+        request: What the next turn goes on with if a question outlasts this one.
         asked_at: When the open calls were made in this session; empty if maybe in another one.
         elicits: Whether servers may ask the person, too.
 
@@ -71,6 +69,7 @@ class Approver:
         mode: ApprovalMode,
         keep_settings: KeepSettings | None = None,
         asked_at: str = "",
+        request: Mapping[str, Any] = NO_EXTRA,
         elicits: bool = True,
     ) -> None:
         self.servers = ServerQuestions(
@@ -87,15 +86,26 @@ class Approver:
         self._mode = mode
         self._keep_settings = keep_settings
         self._asked_at = asked_at
+        self._request = request
         self._agents: list[Approver] = []
         self._asked = False
         self.is_waiting = False
-        self._news = asyncio.Event()
+        self._answers = Answers(confirmation_store, turn_id)
 
     @property
     def settings(self) -> ToolSettings:
         """The session's policies."""
         return self._available.settings
+
+    @property
+    def _timeout_seconds(self) -> float:
+        """The time for which questions about calls are open."""
+        return self.settings.approval_timeout_seconds or self._confirmation_store.timeout_seconds
+
+    @property
+    def _outlasts(self) -> bool:
+        """Return whether questions about calls are open for longer than a turn waits."""
+        return self._timeout_seconds > WAITING_SECONDS
 
     @property
     def has_asked(self) -> bool:
@@ -114,7 +124,7 @@ class Approver:
 
     def notice(self) -> None:
         """Look for answers now, since something was decided."""
-        self._news.set()
+        self._answers.notice()
         for agent in self._agents:
             agent.notice()
 
@@ -136,6 +146,7 @@ class Approver:
             ),
             mode=self._mode,
             keep_settings=self._change_settings,
+            request=self._request,
             asked_at="",  # perhaps by a copy of another session's agent
         )
         agent.servers = self.servers.for_agent(agent_name, tools)
@@ -164,7 +175,8 @@ class Approver:
             unclear: The ids of calls that may have run: a person decides whether they run again.
 
         Raises:
-            NobodyToApprove: An approval is needed, and the mode is ``suspend``.
+            NobodyToApprove: An approval is needed, and the mode is ``suspend``, or nobody has
+                answered while a turn may wait.
         """
         if resumed:
             ended = await asyncio.to_thread(self.servers.ended_calls, calls, message_id)
@@ -193,9 +205,7 @@ class Approver:
             emit(events_of(questions))
             if self._mode == "suspend":
                 raise NobodyToApprove(questions)
-            self.is_waiting = True
-            answers = await self.answers(questions)
-            self.is_waiting = False
+            answers = await self._answers_in_time(questions)
             decisions |= {each.call_index: answers[each.confirmation_id] for each in questions}
         await self._accept_changes(asked, decisions)
         used = await asyncio.to_thread(self._use, decisions)
@@ -298,6 +308,8 @@ class Approver:
                     tool_digest=digest,
                     parameters=None if tool is None else tool.spec.parameters,
                     call_ids=tuple(each.call.id for each in calls),
+                    timeout_seconds=self.settings.approval_timeout_seconds,
+                    request=self._request if self._outlasts else None,
                 )
             )
         return decisions, questions
@@ -307,44 +319,31 @@ class Approver:
             return "may_have_run"
         return "tool_changed" if call.name in self._available.changed else None
 
-    async def answers(self, questions: Sequence[Confirmation]) -> dict[str, ApprovalDecision]:
+    async def answers(self, questions: Sequence[Confirmation]) -> Mapping[str, ApprovalDecision]:
         """Wait until every question is answered; after the timeout the answer is no.
 
-        Returns:
-            The answers by the questions' ids.
+        Returns the answers by the questions' ids.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._confirmation_store.timeout_seconds
-        answers: dict[str, ApprovalDecision] = {}
-        while waiting := [each for each in questions if each.confirmation_id not in answers]:
-            self._news.clear()
-            over = loop.time() >= deadline
-            try:
-                answers |= await asyncio.to_thread(self._look, waiting, expire=over)
-            except StorageError as error:
-                if over:
-                    raise
-                logger.warning(
-                    "answers can't be looked for now",
-                    extra={"turn_id": self._turn_id, "reason": error.message},
-                )
-            if len(answers) < len(questions):
-                pause = min(LOOK_AGAIN_SECONDS, max(deadline - loop.time(), 0))
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(pause):
-                        await self._news.wait()
-        return answers
+        return await self._answers.wait(questions, self._confirmation_store.timeout_seconds)
 
-    def _look(
-        self, questions: Sequence[Confirmation], *, expire: bool
-    ) -> dict[str, ApprovalDecision]:
-        store, answers = self._confirmation_store, {}
-        for question in questions:
-            answer = (store.expire if expire else store.decision_of)(question)
-            if answer is not None:
-                answers[question.confirmation_id] = answer
-            else:
-                store.restore(question)
+    async def _answers_in_time(
+        self, questions: Sequence[Confirmation]
+    ) -> Mapping[str, ApprovalDecision]:
+        """Return the answers to questions about calls.
+
+        Raises:
+            NobodyToApprove: Some are open for longer than a turn waits.
+        """
+        seconds, outlasts = self._timeout_seconds, self._outlasts
+        self.is_waiting = True
+        try:
+            answers = await self._answers.wait(
+                questions, WAITING_SECONDS if outlasts else seconds, expire=not outlasts
+            )
+        finally:
+            self.is_waiting = False
+        if left := [each for each in questions if each.confirmation_id not in answers]:
+            raise NobodyToApprove(left)
         return answers
 
     def _use(self, decisions: Mapping[int, ApprovalDecision]) -> dict[int, ApprovalDecision | None]:

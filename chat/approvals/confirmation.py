@@ -75,6 +75,9 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
         tool_digest: The digest of the tool when it was asked, if the tool has one.
         parameters: The JSON schema of the tool's arguments; None if an older server asked.
         call_ids: The calls that were asked about together with it; empty if an older server asked.
+        timeout_seconds: How long it is open, and its answer counts; None for the server's default.
+        request: The request with which the next turn goes on by itself, once all is answered; None
+            if its turn waits as long, or another request has to go on.
         kind: What is asked; all below is there for the other kinds than ``call`` only.
         server: The server that asks.
         message: Its words.
@@ -100,6 +103,8 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     tool_digest: str | None = None
     parameters: Mapping[str, Any] | None = None
     call_ids: tuple[str, ...] = ()
+    timeout_seconds: float | None = None
+    request: Mapping[str, Any] | None = None
     kind: Kind = "call"
     server: str | None = None
     message: str | None = None
@@ -205,6 +210,8 @@ class About(TypedDict, total=False):
     tool_digest: str | None
     parameters: Mapping[str, Any] | None
     call_ids: tuple[str, ...]
+    timeout_seconds: float | None
+    request: Mapping[str, Any] | None
     kind: Kind
     server: str | None
     message: str | None
@@ -221,6 +228,7 @@ def new_question(
     Raises:
         ValidationFailed: The call's arguments can't be written as JSON.
     """
+    seconds = about.get("timeout_seconds") or seconds
     question = Confirmation(
         confirmation_id=f"conf_{secrets.token_hex(16)}",
         session_id=session_id,
@@ -315,14 +323,23 @@ class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Record(msgspec.Struct):
     version: int = 0
+    timeout_seconds: float | None = None
+    expires_at: str = ""
 
 
-def is_of_newer_server(record: bytes) -> bool:
-    """Return whether a record has a later version than this server knows."""
+def is_kept(record: bytes, now: datetime) -> bool:
+    """Return whether a record that has not changed for long stays.
+
+    It does if it is of a later version than this server knows, or if the question is open for
+    longer than others, or was: an answer counts for as long.
+    """
     try:
-        return decode_as(record, _Record).version > VERSION
-    except msgspec.MsgspecError:
+        found = decode_as(record, _Record)
+        seconds = found.timeout_seconds or 0.0
+        lasts = seconds and now < read_moment(found.expires_at) + timedelta(seconds=seconds)
+    except (msgspec.MsgspecError, ValueError):
         return False
+    return bool(lasts) or found.version > VERSION
 
 
 def hash_call(tool_name: str, arguments: Mapping[str, Any]) -> str:

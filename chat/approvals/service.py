@@ -34,6 +34,7 @@ class ConfirmationService:
         repository: The sessions.
         signals: Notify turns of other processes.
         notice: Notifies a turn of this process, by its id; False if it does not run here.
+        go_on: Called with the session of an answer that may start its next turn.
     """
 
     def __init__(
@@ -43,11 +44,13 @@ class ConfirmationService:
         repository: SessionRepository,
         signals: Signals,
         notice: Callable[[str], bool],
+        go_on: Callable[[str], object],
     ) -> None:
         self._confirmation_store = confirmation_store
         self._repository = repository
         self._signals = signals
         self._notice = notice
+        self._go_on = go_on
         self._checks = WorkThreads(CHECKS_AT_ONCE)
 
     async def pending(self, session_id: str) -> Sequence[Confirmation]:
@@ -125,6 +128,8 @@ class ConfirmationService:
     async def _wake(self, confirmation: Confirmation) -> None:
         if not self._notice(confirmation.turn_id):
             await asyncio.to_thread(self._signal, confirmation)
+            if confirmation.request is not None:
+                self._go_on(confirmation.session_id)
 
     def _pending(self, session_id: str) -> Sequence[Confirmation]:
         session = self._repository.load(session_id)

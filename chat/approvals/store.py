@@ -31,7 +31,7 @@ from chat.approvals.confirmation import (
     Reason,
     expiry,
     hash_call,
-    is_of_newer_server,
+    is_kept,
     new_question,
     read_moment,
 )
@@ -219,7 +219,7 @@ class ConfirmationStore:
         """Return the answer for an open call, for a turn that resumes; None to ask again.
 
         A no is valid as long as it is stored, even if the tool has changed; a yes for
-        ``timeout_seconds``, and only if it was not used. Expired questions are asked again.
+        as long as its question, and only if it was not used. Expired questions are asked again.
         """
         wanted = hash_call(call.name, call.arguments)
         approvals = []
@@ -231,7 +231,9 @@ class ConfirmationStore:
                 return decision
             if USED in kinds or question.tool_digest not in (None, tool_digest):
                 continue
-            if decision is not None and decision.approved and self.is_recent(decision.decided_at):
+            if decision is None or not decision.approved:
+                continue
+            if self.is_recent(decision.decided_at, question.timeout_seconds):
                 approvals.append(decision)
         return max(approvals, key=lambda decision: decision.decided_at, default=None)
 
@@ -292,13 +294,13 @@ class ConfirmationStore:
         """
         return self._records.stamps()
 
-    def is_recent(self, moment: str) -> bool:
+    def is_recent(self, moment: str, seconds: float | None = None) -> bool:
         """Return whether an approval of that time counts; False also if it can't be read."""
         try:
             age = self.now() - read_moment(moment)
         except ValueError:
             return False
-        return timedelta(0) <= age <= timedelta(seconds=self.timeout_seconds)
+        return timedelta(0) <= age <= timedelta(seconds=seconds or self.timeout_seconds)
 
     def discard_session(self, session_id: str) -> None:
         """Remove all records of a session."""
@@ -310,7 +312,7 @@ class ConfirmationStore:
         Open questions and usable approvals are kept regardless of their age.
         """
         newest = self.now().timestamp() - max(older_than_seconds, self.timeout_seconds)
-        return sweep_records(self._records, newest, is_of_newer_server)
+        return sweep_records(self._records, newest, partial(is_kept, now=self.now()))
 
     def _ask_again(self, question: Confirmation) -> Confirmation | None:
         """Ask an existing open question about the same call again; return None without one."""

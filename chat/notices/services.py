@@ -3,15 +3,17 @@
 import asyncio
 from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from chat.conversation_storage import SessionKind, Storages
-from chat.notices.courier import Courier
-from chat.notices.formats import Target
 from chat.notices.notifier import NoticeQueue, Notifier
 from chat.settings import ChatSettings
 from chat.storage.task_queue import TaskQueue
 from mochi_project.app import Factory, Services
 from mochi_project.configuration.config import ServerSettings
+
+if TYPE_CHECKING:
+    from chat.notices.courier import Courier
 
 
 def _notice_queue(services: Services) -> NoticeQueue:
@@ -26,7 +28,10 @@ def _notifier(services: Services) -> Notifier:
     return Notifier(queue, settings.webhook_events, settings.owner)
 
 
-def _courier(services: Services) -> Courier:
+def _courier(services: Services) -> "Courier":
+    from chat.notices.courier import Courier  # noqa: PLC0415 - only in the worker
+    from chat.notices.formats import Target  # noqa: PLC0415 - as above
+
     settings = services.get(ChatSettings)
     storage = services.get(Storages)[SessionKind.CHAT]
     secret = settings.webhook_secret
@@ -46,4 +51,7 @@ def _courier(services: Services) -> Courier:
 
 
 FACTORIES: Mapping[type | str, Factory] = {NoticeQueue: _notice_queue}
-OWNED: Mapping[type | str, Factory] = {Notifier: _notifier, Courier: _courier}
+OWNED: Mapping[type | str, Factory] = {
+    Notifier: _notifier,
+    "chat.notices.courier.Courier": _courier,
+}

@@ -1,5 +1,7 @@
 """Builds what drives the turns of clients: their tools, and who is asked about them."""
 
+import msgspec
+
 from chat.approvals.approver import Approver
 from chat.approvals.store import ConfirmationStore
 from chat.start.claiming import ClaimedTurn
@@ -36,6 +38,7 @@ def build_engine(
         available_tools=job.available_tools,
         mode=request.approvals,
         keep_settings=writer.keep_tool_settings,
+        request=msgspec.to_builtins(request.noted(), enc_hook=dict),
         asked_at=job.asked_at,
         elicits=request.dialect not in _WITHOUT_QUESTIONS,
     )

@@ -5,9 +5,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from chat.errors import ShuttingDown, TooManyTurns
+from chat.errors import HistoryChanged, ShuttingDown, TooManyTurns
 from chat.remote.recovery import TurnRecovery
-from chat.start.preparation import TurnPreparer
 from chat.start.queued_messages import NothingQueued, QueuedPreparation
 from chat.work_threads import InThread
 from sessions_app.errors import (
@@ -35,7 +34,7 @@ class InboxDrain:
 
     Args:
         start_next: Starts the turn that is prepared.
-        preparer: Prepares all turns.
+        prepare: Prepares a turn for what waits.
         repository: The sessions.
         recovery: Seals dead turns.
         in_thread: Runs their changes in a thread.
@@ -44,13 +43,13 @@ class InboxDrain:
     def __init__(
         self,
         start_next: Callable[[str, QueuedPreparation], Awaitable[object]],
-        preparer: TurnPreparer,
+        prepare: Callable[[], QueuedPreparation],
         repository: SessionRepository,
         recovery: TurnRecovery,
         in_thread: InThread,
     ) -> None:
         self._start_next = start_next
-        self._preparer = preparer
+        self._prepare = prepare
         self._repository = repository
         self._recovery = recovery
         self._in_thread = in_thread
@@ -89,13 +88,13 @@ class InboxDrain:
 
     async def _try(self, session_id: str) -> None:
         while True:
-            preparation = QueuedPreparation(self._preparer)
+            preparation = self._prepare()
             try:
                 await self._start_next(session_id, preparation)
             except (TooManyTurns, StorageError):
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
-            except (NothingQueued, SessionBusy, SessionNotFound, ShuttingDown):
+            except (NothingQueued, HistoryChanged, SessionBusy, SessionNotFound, ShuttingDown):
                 pass
             except (SessionCorrupt, SessionReadOnly):
                 pass  # who opens the session is told

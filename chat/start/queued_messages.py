@@ -1,9 +1,11 @@
 """Prepares turns for queued messages, which are taken out of the inbox in the write that claims."""
 
+import asyncio
 from functools import partial
 
 import msgspec
 
+from chat.start.answered_questions import AnsweredQuestions
 from chat.start.preparation import (
     ChatPreparation,
     Prepare,
@@ -11,6 +13,7 @@ from chat.start.preparation import (
     TurnPreparer,
     user_message,
 )
+from chat.start.resuming import ResumedPreparation
 from chat.start.turn_request import TurnRequest, request_of
 from chat.turn.job import TurnJob
 from sessions_app.errors import ValidationFailed
@@ -64,15 +67,20 @@ def _said(request: TurnRequest) -> UserMessage | None:
 class QueuedPreparation:
     """Prepares a turn for the next message of a session's inbox (a ``Preparation``).
 
+    A turn that was suspended, and whose questions are answered, goes on first: messages wait for
+    the results of its calls.
+
     Args:
         preparer: Prepares all turns.
+        answered: The questions that are answered.
 
     Attributes:
-        request: The request of the message that was prepared last.
+        request: The request of the turn that was prepared last.
     """
 
-    def __init__(self, preparer: TurnPreparer) -> None:
+    def __init__(self, preparer: TurnPreparer, answered: AnsweredQuestions) -> None:
         self._preparer = preparer
+        self._answered = answered
         self.request = TurnRequest()
 
     def must_ask(self, session: Session) -> bool:  # noqa: ARG002 - of any
@@ -86,6 +94,12 @@ class QueuedPreparation:
             NothingQueued: There is none.
             ValidationFailed: A newer server queued it.
         """
+        noted = await asyncio.to_thread(self._answered.request_of, session)
+        if noted is not None:
+            self.request = msgspec.structs.replace(
+                request_of(noted), detached=True, expects=session.last_message_id
+            )
+            return await ResumedPreparation(self._preparer, self.request).look_up(session)
         message, session = _next_in(session)
         try:
             request = request_of(message.request)

@@ -121,6 +121,7 @@ def _read_tool_settings(raw: Raw | None) -> ToolSettings | None:
         execution_policy=take_optional(raw, "execution_policy", str, where, "always_confirm"),
         tool_policies=policies or NO_EXTRA,
         tool_scopes=scopes,
+        approval_timeout_seconds=take_optional(raw, "approval_timeout_seconds", int, where),
         tool_digests=digests,
         digested_group=group,
         extra=raw or NO_EXTRA,
@@ -186,6 +187,7 @@ class _ToolSettings(msgspec.Struct, forbid_unknown_fields=True):
     execution_policy: str = "always_confirm"
     tool_policies: Mapping[str, str] = NO_EXTRA
     tool_scopes: Mapping[str, tuple[PolicyScope, ...]] = NO_EXTRA
+    approval_timeout_seconds: int | None = None
     tool_digests: Mapping[str, str] = NO_EXTRA
     digested_group: str | None = None
 

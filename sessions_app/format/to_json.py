@@ -83,6 +83,8 @@ def tool_settings_to_json(
             document["tool_scopes"] = scopes
         else:
             document.setdefault("tool_policies", {}).update(scopes)
+    if settings.approval_timeout_seconds is not None:
+        document["approval_timeout_seconds"] = settings.approval_timeout_seconds
     if is_file and settings.tool_digests:
         document["tool_digests"] = dict(settings.tool_digests)
     if is_file and settings.digested_group is not None:

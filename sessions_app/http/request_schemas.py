@@ -9,12 +9,13 @@ from pydantic import (
     Field,
     JsonValue,
     StrictBool,
+    StrictInt,
     ValidationError,
     ValidatorFunctionWrapHandler,
     WrapValidator,
 )
 
-from sessions_app.bounds import MOST_ITEMS
+from sessions_app.bounds import LONGEST_APPROVAL_SECONDS, MOST_ITEMS
 from sessions_app.http.attachments import AttachmentIn
 from sessions_app.http.sampling_options import Options
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, PROMPT_FILE, given
@@ -128,6 +129,13 @@ class ToolSettingsIn(BaseModel, extra="forbid"):
         description="Policies of single tools, over `execution_policy`; those with `arguments` are "
         "for calls that fit them, and all other calls of the tool need approval",
     )
+    approval_timeout_seconds: StrictInt | None = Field(
+        None,
+        ge=10,
+        le=LONGEST_APPROVAL_SECONDS,
+        description="How long questions about calls are open, up to 7 days; beyond 300 s, the turn "
+        "ends meanwhile, and the answer starts the next one",
+    )
 
     def to_value(self) -> ToolSettings:
         """Return the settings in the form that a session stores."""
@@ -146,6 +154,7 @@ class ToolSettingsIn(BaseModel, extra="forbid"):
             execution_policy=self.execution_policy or "always_confirm",
             tool_policies=policies,
             tool_scopes=scopes,
+            approval_timeout_seconds=self.approval_timeout_seconds,
         )
 
 

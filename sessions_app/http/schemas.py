@@ -95,6 +95,7 @@ class ToolSettingsOut(BaseModel):
     tool_policies: dict[str, str | list[PolicyScopeOut]] = Field(
         default_factory=dict, description="Only if there are any"
     )
+    approval_timeout_seconds: int | None = Field(None, description="Only if it is set")
 
 
 class AgentSettingsOut(BaseModel):

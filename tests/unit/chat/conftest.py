@@ -248,6 +248,7 @@ class House:
             repository=self.repository,
             signals=self.signals,
             notice=self.turns.notice_decision,
+            go_on=self.turns.answer_waiting,
         )
         self.space = SessionSpace(
             repository=self.repository,

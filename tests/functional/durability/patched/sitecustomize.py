@@ -6,7 +6,7 @@ Python imports this first where its folder is on ``PYTHONPATH``.
 import os
 from pathlib import Path
 
-from chat.approvals import approver
+from chat.approvals import answers, approver
 from chat.remote import journal_follower
 from chat.stream import heartbeat
 from chat.turn.actions import PERFORMED, Action, TurnActions
@@ -30,7 +30,10 @@ if switches := os.environ.get("MOCHI_E2E_FAULTS"):
     FailingDisk(Path(os.environ["MOCHI_DATA_DIR"]), Path(switches)).install()
 
 if seconds := os.environ.get("MOCHI_E2E_LOOK_AGAIN_SECONDS"):
-    approver.LOOK_AGAIN_SECONDS = float(seconds)
+    answers.LOOK_AGAIN_SECONDS = float(seconds)
+
+if seconds := os.environ.get("MOCHI_E2E_WAITING_SECONDS"):
+    approver.WAITING_SECONDS = float(seconds)
 
 if period := os.environ.get("MOCHI_E2E_HEARTBEAT_SECONDS"):
     heartbeat.HEARTBEAT_SECONDS = journal_follower.HEARTBEAT_SECONDS = float(period)

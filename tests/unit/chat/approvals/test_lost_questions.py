@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from chat.approvals import approver
+from chat.approvals import answers
 from models_app.language_model import Finished
 from sessions_app.errors import StorageUnavailable
 from tests.unit.chat.listening import read_all
@@ -14,7 +14,7 @@ from tests.unit.chat.turns import HELLO, Calculator, call
 
 @pytest.fixture
 def house(make_house, monkeypatch):
-    monkeypatch.setattr(approver, "LOOK_AGAIN_SECONDS", 0.001)
+    monkeypatch.setattr(answers, "LOOK_AGAIN_SECONDS", 0.001)
     return make_house(Calculator())
 
 

@@ -54,6 +54,7 @@ def owners(store, repository, monkeypatch):
         repository=repository,
         signals=Signals(),
         notice=lambda turn_id: True,
+        go_on=lambda session_id: None,
     )
     services = services_of({ConfirmationService: confirmations})
     monkeypatch.setattr("mochi_project.app._pool", OneOwner(services, "anna"))

@@ -2,10 +2,13 @@
 
 import asyncio
 import itertools
+from functools import partial
 
 import pytest
 
+from chat.start.answered_questions import AnsweredQuestions
 from chat.start.inbox_drain import InboxDrain
+from chat.start.queued_messages import QueuedPreparation
 from chat.turn.session_writer import SessionWriter
 from models_app.errors import ModelNotFound
 from models_app.language_model import Finished, TextDelta
@@ -217,7 +220,9 @@ async def test_what_another_process_took_meanwhile_is_neither_paused_nor_forgott
         finally:
             looked.set()
 
-    drain = InboxDrain(look_in_vain, first.preparer, first.repository, first.recovery, in_thread)
+    answered = AnsweredQuestions(first.confirmation_store)
+    prepare = partial(QueuedPreparation, first.preparer, answered)
+    drain = InboxDrain(look_in_vain, prepare, first.repository, first.recovery, in_thread)
     drain.begin(session_id)
     await looked.wait()
 

@@ -89,6 +89,7 @@ def turns(sessions, store):
         repository=sessions.repository,
         signals=None,
         notice=lambda turn_id: True,
+        go_on=lambda session_id: None,
     )
     return Turns(sessions, confirmations)
 
