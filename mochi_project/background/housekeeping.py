@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -67,7 +67,7 @@ class Housekeeper:
             self._stopped = True
 
     async def _repeat_regular(self, interval_seconds: float) -> None:
-        visited = await asyncio.to_thread(self._owners.unfinished)
+        visited = await asyncio.to_thread(self._found, self._owners.unfinished)
         while True:
             for owner in self._pool.loaded():
                 await asyncio.to_thread(self._do_regular, owner)
@@ -75,7 +75,7 @@ class Housekeeper:
             for owner in visited:
                 await self._visit(owner)
             await asyncio.sleep(interval_seconds)
-            visited = await asyncio.to_thread(self._rounds.next)
+            visited = await asyncio.to_thread(self._found, self._rounds.next)
 
     async def _repeat_urgent(self, interval_seconds: float) -> None:
         while True:
@@ -92,6 +92,12 @@ class Housekeeper:
         if owner not in self._pool.loaded():
             await asyncio.to_thread(self._do_regular, owner)
             self._pool.release(owner)
+
+    def _found(self, find: Callable[[], Sequence[str]]) -> Sequence[str]:
+        """Return the owners to visit; none if they can't be found now."""
+        owners: list[str] = []
+        self._do("", "find owners", lambda: owners.extend(find()), is_urgent=False)
+        return owners
 
     def _do_regular(self, owner: str) -> None:
         with acting_for(owner):

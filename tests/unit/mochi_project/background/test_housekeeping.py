@@ -178,3 +178,20 @@ async def test_what_concerns_the_whole_process_is_done_for_nobody():
     context = Context()
     await asyncio.create_task(keep(housekeeper, pool.did("default")), context=context)
     assert set(asked) <= {None}
+
+
+async def test_owners_who_can_not_be_found_just_now_keep_no_chore_from_being_done(caplog):
+    class Unreachable(OwnerFolders):
+        def to_visit(self, purpose):
+            raise OSError(f"no {purpose}")
+
+        def unfinished(self):
+            raise OSError("no folder")
+
+    chore = Chore()
+    owners = Unreachable(Path("/nonexistent"))
+    pool = OneOwner(services_of({Chores: Chores({}, {})}))
+    housekeeper = Housekeeper(pool, Chores({"chore": chore}, {}), owners)
+    with caplog.at_level(logging.ERROR):
+        await keep(housekeeper, chore.done(3), interval_seconds=0)
+    assert {record.chore for record in caplog.records} == {"find owners"}
