@@ -1,12 +1,15 @@
 """Services are made once, when they are asked for, and closed in the reverse order."""
 
 import asyncio
+import gc
 import threading
 import tracemalloc
+import weakref
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +26,7 @@ from mochi_project.app import (
     install_pool,
     mochi_apps,
 )
-from mochi_project.configuration.loading import MochiSettings
+from mochi_project.configuration.loading import MochiSettings, load_settings
 from mochi_project.principal import InvalidOwner, acting_for
 from sessions_app.service import SessionManager
 from tests.services import services_of
@@ -232,6 +235,19 @@ class TestPool:
         assert not pool.release("anna")
         monkeypatch.undo()
         assert pool.release("anna")
+        await pool.aclose()
+
+    @pytest.mark.allow_blocking  # of the settings
+    async def test_nothing_keeps_what_was_dropped(self, tmp_path: Path) -> None:
+        pool = ServicePool(load_settings(data_dir=tmp_path))
+        pool.when_loaded = lambda services: services.get(ChatService).go_on(loop)
+        loop = asyncio.get_running_loop()
+        dropped = weakref.ref(pool.of("anna").get(ChatService))
+        assert pool.release("anna")
+        async with asyncio.timeout(30):
+            while dropped() is not None:
+                await asyncio.sleep(0.01)
+                gc.collect()
         await pool.aclose()
 
     def test_a_thread_drops_nothing_as_it_can_close_nothing(self) -> None:

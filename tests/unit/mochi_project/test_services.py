@@ -13,18 +13,23 @@ from chat.service import ChatRequest, ChatService, SessionSpace
 from chat.services import build_threads
 from chat.start.turn_request import TurnRequest
 from chat.summaries.service import SummaryService
-from mochi_project.app import build_services
+from mochi_project.app import ServicePool, build_services
+from mochi_project.background.task_queue import DatabaseTaskQueue
 from mochi_project.configuration.loading import load_settings
+from mochi_project.services import due_summaries
 from models_app.catalogue import ModelCatalogue
 from scripted_app.server import ScriptedModelServer
 from search_app.service import SessionSearch
 from sessions_app.deadline import Deadline
 from sessions_app.service import SessionManager
+from sessions_app.session import with_metadata
 from sessions_app.store.records import record_name
 from tests.services import do_chores
 from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
 from transfer_app.backup import entries_of
+
+LONG_AGO = "2026-01-01T00:00:00.000000+00:00"
 
 
 @pytest.mark.allow_blocking
@@ -160,3 +165,33 @@ async def test_services_are_closed_whatever_one_of_them_raises(
     with pytest.raises(ConnectionError):
         await services.aclose()
     assert closed == [part.__name__ for part in parts]
+
+
+@pytest.mark.allow_blocking
+def test_overdue_summaries_are_queued_of_owners_who_are_not_loaded_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queued: list[str] = []
+
+    def add(_queue: object, _function: str, *arguments: str, delay_seconds: float) -> bool:
+        queued.extend(arguments)
+        return True
+
+    monkeypatch.setattr(DatabaseTaskQueue, "add", add)
+    settings, due = load_settings(data_dir=tmp_path), []
+    for owner in ("default", "anna", "bob"):
+        sessions = ServicePool(settings).of(owner).get(SessionManager)
+        session_id = sessions.create(model="m").session_id
+        sessions.repository.update(
+            session_id, lambda s: with_metadata(s, now=LONG_AGO, summary_due=LONG_AGO)
+        )
+        due.append(session_id if owner == "default" else f"{owner}/{session_id}")
+    pool = ServicePool(settings)
+    pool.of("anna")
+    queue_due = due_summaries(pool.shared)
+
+    queue_due(worker_is_new=True)
+    assert sorted(queued) == sorted(due)
+    assert set(pool.loaded()) == {"default", "anna"}  # to look at his data, nobody is loaded
+    queue_due()
+    assert sorted(queued) == sorted(due)  # once each

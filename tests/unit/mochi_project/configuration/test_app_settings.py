@@ -11,6 +11,9 @@ from mochi_project.configuration.config import ServerSettings
 from mochi_project.configuration.constants import CORE, WINGS
 from mochi_project.configuration.loading import MochiSettings, load_settings
 from mochi_project.configuration.setting_errors import ConfigurationError
+from mochi_project.principal import InvalidOwner
+from mochi_project.trust.decision import Trust
+from sessions_app.settings import SessionsSettings
 from tools_app.settings import ToolsSettings
 from usage_app.settings import UsageSettings
 
@@ -55,3 +58,39 @@ def test_settings_that_were_made_without_an_app_are_not_its_settings() -> None:
 def test_settings_of_an_app_that_is_left_out_are_checked() -> None:
     with pytest.raises(ConfigurationError, match="MOCHI_MAX_IMPORT_BYTES must be greater"):
         load_settings(apps_off=["transfer_app"], max_import_bytes=1)
+
+
+def test_an_owner_has_paths_of_his_own_and_what_is_shared_stays(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    settings = load_settings(data_dir=tmp_path, sessions_dir=elsewhere, tools_dir="my_tools")
+    anna, home = settings.for_owner("anna"), tmp_path / "users" / "anna"
+
+    assert anna.owner == "anna"
+    assert anna.resolved_data_dir == home
+    assert anna.resolved_state_dir == home / ".mochi"
+    assert anna.of(SessionsSettings).resolved_sessions_dir == home / "chat_sessions"
+    assert anna.of(SessionsSettings).resolved_agent_chats_dir == home / "agents" / "agent_chats"
+    assert anna.of(ToolsSettings).resolved_workspace == home / "workspace"
+    assert anna.of(ToolsSettings).resolved_tools_dir == tmp_path / "my_tools"
+    assert anna.server_dir == tmp_path
+
+
+def test_the_default_owner_has_the_settings_themselves(tmp_path: Path) -> None:
+    settings = load_settings(data_dir=tmp_path, sessions_dir="talks")
+
+    assert settings.for_owner("default") is settings
+    assert settings.of(SessionsSettings).resolved_sessions_dir == tmp_path / "talks"
+    assert settings.for_owner("anna").for_owner("default").resolved_data_dir == tmp_path
+
+
+@pytest.mark.parametrize("name", ["..", "../..", "/etc", "a/../../b", ""])
+def test_no_name_leads_out_of_the_folder_of_owners(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidOwner):
+        load_settings(data_dir=tmp_path).for_owner(name)
+
+
+def test_owners_are_trusted_as_the_servers_folder_is(tmp_path: Path) -> None:
+    trust = Trust(folder=tmp_path, trusted=False)
+    settings = load_settings(data_dir=tmp_path).with_trust(trust)
+
+    assert settings.for_owner("anna").trust is trust

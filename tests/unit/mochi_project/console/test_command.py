@@ -1,6 +1,7 @@
 """What all commands have in common, as a person at a shell meets it."""
 
 from argparse import _SubParsersAction
+from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command, get_commands, load_command_class
@@ -8,6 +9,8 @@ from django.core.management import CommandError, call_command, get_commands, loa
 from mochi_project.app import mochi_apps
 from mochi_project.cli import commands
 from mochi_project.configuration.loading import MochiSettings
+from mochi_project.console.command import MochiCommand
+from mochi_project.principal import principal
 from mochi_project.version import VERSION
 
 DJANGO_FLAGS = (
@@ -157,3 +160,35 @@ def test_an_error_does_not_steer_the_terminal(capsys, tmp_path):
 def test_programs_get_an_exception():
     with pytest.raises(CommandError, match="not found"):
         call_command("sessions", "show", "ffffffffff")
+
+
+class OfOwner(MochiCommand):
+    """A command that says for whom it acts."""
+
+    data_dir = "unused"
+    of_owner = True
+
+    def add_arguments(self, parser):
+        self.add_actions(parser).add_parser("tell", help="tell it")
+
+    def handle(self, *args, **options):
+        self.stdout.write(principal().owner)
+
+
+@pytest.mark.parametrize(
+    ("words", "owner"),
+    [
+        (["tell"], "default"),
+        (["tell", "--owner", "anna"], "anna"),
+        (["--owner", "anna", "tell"], "anna"),
+    ],
+)
+def test_a_command_acts_for_the_owner_that_is_named(words, owner):
+    out = StringIO()
+    OfOwner(stdout=out).run_from_argv(["mochi-server", "of-owner", *words])
+    assert out.getvalue() == f"{owner}\n"
+
+
+def test_a_command_refuses_what_is_no_name_of_an_owner():
+    with pytest.raises(CommandError, match="is no name of an owner"):
+        call_command(OfOwner(), "tell", owner="../anna")
