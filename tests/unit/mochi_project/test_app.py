@@ -170,104 +170,109 @@ def test_the_services_of_an_owner_are_built_once_however_many_threads_ask(
     assert answers == answers[:1] * 8
 
 
-class TestPool:
-    """The services of several owners."""
+def pool_of(most: int = 256) -> ServicePool:
+    return ServicePool(MochiSettings(), most=most)
 
-    def pool(self, most: int = 256) -> ServicePool:
-        return ServicePool(MochiSettings(), most=most)
 
-    def test_each_owner_has_services_of_his_own_over_the_same_shared_ones(self) -> None:
-        pool = self.pool()
-        anna, bob = pool.of("anna"), pool.of("bob")
-        assert pool.of("anna") is anna
-        assert anna.get(SessionManager) is not bob.get(SessionManager)
-        assert anna.get(McpTools) is bob.get(McpTools) is pool.shared.get(McpTools)
+def test_each_owner_has_services_of_his_own_over_the_same_shared_ones() -> None:
+    pool = pool_of()
+    anna, bob = pool.of("anna"), pool.of("bob")
+    assert pool.of("anna") is anna
+    assert anna.get(SessionManager) is not bob.get(SessionManager)
+    assert anna.get(McpTools) is bob.get(McpTools) is pool.shared.get(McpTools)
 
-    def test_an_owner_who_is_none_has_no_services(self) -> None:
-        with pytest.raises(InvalidOwner):
-            self.pool().of("../anna")
 
-    async def test_those_used_longest_ago_go_first(self) -> None:
-        pool = self.pool(most=2)
-        for owner in ("anna", "bob", "anna", "carl"):
-            pool.of(owner)
-        assert set(pool.loaded()) == {"anna", "carl"}
-        await pool.aclose()
+def test_an_owner_who_is_none_has_no_services() -> None:
+    with pytest.raises(InvalidOwner):
+        pool_of().of("../anna")
 
-    async def test_the_default_owners_services_stay(self) -> None:
-        pool = self.pool(most=2)
-        for owner in ("default", "anna", "bob"):
-            pool.of(owner)
-        assert set(pool.loaded()) == {"default", "bob"}
-        assert not pool.release("default")
-        await pool.aclose()
 
-    async def test_what_is_dropped_is_closed(self) -> None:
-        pool, closed = self.pool(most=1), asyncio.Event()
+async def test_those_used_longest_ago_go_first() -> None:
+    pool = pool_of(most=2)
+    for owner in ("anna", "bob", "anna", "carl"):
+        pool.of(owner)
+    assert set(pool.loaded()) == {"anna", "carl"}
+    await pool.aclose()
 
-        async def close() -> None:
-            closed.set()
 
-        pool.of("anna").on_close(close)
-        pool.of("bob")
-        async with asyncio.timeout(30):
-            await closed.wait()
+async def test_the_default_owners_services_stay() -> None:
+    pool = pool_of(most=2)
+    for owner in ("default", "anna", "bob"):
+        pool.of(owner)
+    assert set(pool.loaded()) == {"default", "bob"}
+    assert not pool.release("default")
+    await pool.aclose()
 
-    async def test_services_stay_while_somebody_acts_for_their_owner(self) -> None:
-        pool = self.pool(most=1)
-        with acting_for("anna"):
-            anna = pool.of("anna")
-            pool.of("bob")
-            assert pool.of("anna") is anna
-        pool.of("carl")
-        assert "anna" not in pool.loaded()
-        await pool.aclose()
 
-    async def test_services_stay_while_an_app_uses_them(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        pool = self.pool(most=1)
+async def test_what_is_dropped_is_closed() -> None:
+    pool, closed = pool_of(most=1), asyncio.Event()
+
+    async def close() -> None:
+        closed.set()
+
+    pool.of("anna").on_close(close)
+    pool.of("bob")
+    async with asyncio.timeout(30):
+        await closed.wait()
+
+
+async def test_services_stay_while_somebody_acts_for_their_owner() -> None:
+    pool = pool_of(most=1)
+    with acting_for("anna"):
         anna = pool.of("anna")
-        monkeypatch.setattr(MochiApp, "in_use", lambda _app, services: services is anna)
         pool.of("bob")
-        pool.of("carl")
-        assert set(pool.loaded()) >= {"anna"}
-        assert not pool.release("anna")
-        monkeypatch.undo()
-        assert pool.release("anna")
-        await pool.aclose()
+        assert pool.of("anna") is anna
+    pool.of("carl")
+    assert "anna" not in pool.loaded()
+    await pool.aclose()
 
-    @pytest.mark.allow_blocking  # of the settings
-    async def test_nothing_keeps_what_was_dropped(self, tmp_path: Path) -> None:
-        pool = ServicePool(load_settings(data_dir=tmp_path))
-        pool.when_loaded = lambda services: services.get(ChatService).go_on(loop)
-        loop = asyncio.get_running_loop()
-        dropped = weakref.ref(pool.of("anna").get(ChatService))
-        assert pool.release("anna")
-        async with asyncio.timeout(30):
-            while dropped() is not None:
-                await asyncio.sleep(0.01)
-                gc.collect()
-        await pool.aclose()
 
-    def test_a_thread_drops_nothing_as_it_can_close_nothing(self) -> None:
-        pool = self.pool(most=1)
-        pool.of("anna")
-        pool.of("bob")
-        assert set(pool.loaded()) == {"anna", "bob"}
+async def test_services_stay_while_an_app_uses_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = pool_of(most=1)
+    anna = pool.of("anna")
+    monkeypatch.setattr(MochiApp, "in_use", lambda _app, services: services is anna)
+    pool.of("bob")
+    pool.of("carl")
+    assert set(pool.loaded()) >= {"anna"}
+    assert not pool.release("anna")
+    monkeypatch.undo()
+    assert pool.release("anna")
+    await pool.aclose()
 
-    def test_a_loaded_owner_takes_little_memory(self) -> None:
-        pool = self.pool()
-        pool.when_loaded = lambda services: services.get(ChatService)
-        pool.of("first")
-        tracemalloc.start()
-        try:
-            for number in range(20):
-                pool.of(f"owner-{number}")
-            taken, _ = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-        assert taken / 20 < 160 * 1024  # some 80 KiB
+
+@pytest.mark.allow_blocking  # of the settings
+async def test_nothing_keeps_what_was_dropped(tmp_path: Path) -> None:
+    pool = ServicePool(load_settings(data_dir=tmp_path))
+    pool.when_loaded = lambda services: services.get(ChatService).go_on(loop)
+    loop = asyncio.get_running_loop()
+    dropped = weakref.ref(pool.of("anna").get(ChatService))
+    assert pool.release("anna")
+    async with asyncio.timeout(30):
+        while dropped() is not None:
+            await asyncio.sleep(0.01)
+            gc.collect()
+    await pool.aclose()
+
+
+def test_a_thread_drops_nothing_as_it_can_close_nothing() -> None:
+    pool = pool_of(most=1)
+    pool.of("anna")
+    pool.of("bob")
+    assert set(pool.loaded()) == {"anna", "bob"}
+
+
+def test_a_loaded_owner_takes_little_memory() -> None:
+    pool = pool_of()
+    pool.when_loaded = lambda services: services.get(ChatService)
+    pool.of("first")
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            pool.of(f"owner-{number}")
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken / 20 < 160 * 1024  # some 80 KiB
 
 
 def test_code_that_acts_for_nobody_has_no_services() -> None:
