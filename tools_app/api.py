@@ -3,12 +3,14 @@
 from http import HTTPStatus
 from typing import Any
 
+import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from ninja import Status
 
 from mochi_project.app import service, shared_service
 from mochi_project.errors.statuses import ERROR_HEADER
+from mochi_project.principal import principal
 from mochi_project.routing import Router, needs
 from sessions_app.http.error_schemas import ENVELOPE
 from tools_app.catalogue import ToolCatalogue
@@ -17,7 +19,7 @@ from tools_app.execution_log import ExecutionLog, statistics
 from tools_app.folder import FolderTools
 from tools_app.mcp.logins import LoginFailed, McpLogins, come_back_of
 from tools_app.mcp.prompts import get_prompt, list_prompts
-from tools_app.mcp.toolset import McpTools
+from tools_app.mcp.toolset import McpServer, McpTools
 from tools_app.payloads import listing_payload, tool_payload
 from tools_app.schemas import (
     LoginBegunOut,
@@ -119,7 +121,14 @@ async def get_tool(request: HttpRequest, tool_name: str) -> dict[str, Any]:
 )
 async def list_servers(request: HttpRequest) -> dict[str, Any]:
     """List the MCP servers with their states."""
-    return {"servers": await service(McpTools).servers()}
+    return {"servers": [_shown(server) for server in await service(McpTools).servers()]}
+
+
+def _shown(server: McpServer) -> McpServer:
+    """Leave out the address of a login, which holds its secret, for who may not begin one."""
+    if server.login is None or "admin" in principal().scopes:
+        return server
+    return msgspec.structs.replace(server, login=msgspec.structs.replace(server.login, url=None))
 
 
 @router.post(

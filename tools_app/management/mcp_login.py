@@ -38,8 +38,6 @@ async def log_in(
     """
     pending = await logins.begin(name, scope)
     write(f"Open this address to log in to {name}:\n\n{pending.url}\n")
-    if browser and not paste:
-        await asyncio.to_thread(webbrowser.open, pending.url)
     if paste:
         write("Then paste the address that your browser was sent to, also if it shows an error:")
         await logins.finish(come_back_of(await asyncio.to_thread(sys.stdin.readline)))
@@ -47,6 +45,8 @@ async def log_in(
     async with _listening(logins) as is_here:
         if not is_here:
             write("The running server waits for it. Without one, use --paste.")
+        if browser:
+            await asyncio.to_thread(webbrowser.open, pending.url)
         await logins.wait(name, pending, every=_LOOK_SECONDS)
 
 

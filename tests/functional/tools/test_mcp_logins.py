@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -222,3 +225,27 @@ def let_time_pass(data_dir: Path) -> None:
     assert record["renewal"]["until"] > time.time()
     record["renewal"]["until"] = 0
     file.write_text(json.dumps(record))
+
+
+def test_a_command_waits_for_the_browser_that_comes_back_to_the_server(
+    start: Callable[..., Any], docs: ProtectedServer, script: Script
+) -> None:
+    server = start()
+    configure(server, docs)
+    chat = server.chat()
+    port = server.url.rpartition(":")[2]
+    environment = {name: v for name, v in os.environ.items() if not name.startswith("MOCHI_")}
+    environment |= {"MOCHI_DATA_DIR": str(server.data_dir), "MOCHI_PORT": port}
+    environment |= {"MOCHI_TEST_MODE": "true"}
+    command = [sys.executable, "-m", "mochi_server", "mcp", "login", "docs", "--no-browser"]
+    with subprocess.Popen(
+        command, env=environment, cwd=server.data_dir, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        url = next(line for line in process.stdout if "/authorize?" in line).strip()
+
+        assert come_back(chat, docs.logins.authorize(url)).status_code == 200
+
+        assert process.stdout.read().endswith("Logged in to docs.\n")
+    assert process.returncode == 0
+    assert result_of(chat, script)["success"]

@@ -6,6 +6,7 @@ import pytest
 from django.test import AsyncClient
 
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
+from mochi_project.principal import DEFAULT_OWNER, Principal, acting_for
 from sessions_app.messages import ToolSpec
 from tests.services import OneOwner, services_of
 from tests.unit.tools_app.kept_files import keeper
@@ -13,7 +14,8 @@ from tools_app.catalogue import ToolCatalogue
 from tools_app.errors import ToolServerNotFound, ToolServerUnavailable
 from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
-from tools_app.mcp.toolset import McpTools
+from tools_app.mcp.login import LoginStatus
+from tools_app.mcp.toolset import McpServer, McpTools
 from tools_app.storage.files.call_log import FileCallLog
 from tools_app.toolset import InvalidTool, Tool, ToolInvocation, ToolListing, ToolResult
 
@@ -56,8 +58,10 @@ class Folder:
 class Servers:
     """MCP servers of which one works."""
 
+    known = ()
+
     async def servers(self):
-        return [await self.restart("time")]
+        return self.known or [await self.restart("time")]
 
     async def restart(self, name):
         if name == "broken":
@@ -69,6 +73,7 @@ class Servers:
             transport="stdio",
             state="ready",
             error=None,
+            login=None,
             tools=("time__now",),
             invalid=(),
         )
@@ -89,10 +94,15 @@ def folder():
 
 
 @pytest.fixture
-def tools(folder, log, monkeypatch):
+def servers():
+    return Servers()
+
+
+@pytest.fixture
+def tools(folder, log, servers, monkeypatch):
     catalogue = ToolCatalogue([folder], log, keeper())
     services = services_of(
-        {ToolCatalogue: catalogue, FolderTools: folder, ExecutionLog: log, McpTools: Servers()}
+        {ToolCatalogue: catalogue, FolderTools: folder, ExecutionLog: log, McpTools: servers}
     )
     monkeypatch.setattr("mochi_project.app._pool", OneOwner(services))
     return catalogue
@@ -196,6 +206,23 @@ async def test_mcp_servers_are_listed(client):
                 "invalid": [],
             }
         ]
+    }
+
+
+@pytest.mark.parametrize(("scope", "url"), [("admin", "https://login.example"), ("read", None)])
+async def test_the_address_of_a_login_is_told_who_may_begin_one(client, servers, scope, url):
+    login = LoginStatus(needed=True, url="https://login.example", scopes=["read"])
+    servers.known = [McpServer(name="docs", transport="http", state="needs_login", login=login)]
+
+    with acting_for(Principal(DEFAULT_OWNER, frozenset({"read", scope}))):
+        answer = await client.get("/api/v1/mcp/servers")
+
+    [server] = answer.json()["servers"]
+    assert server["login"] == {
+        "needed": True,
+        "url": url,
+        "expires_at": None,
+        "scopes": ["read"],
     }
 
 
