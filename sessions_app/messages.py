@@ -200,6 +200,9 @@ class ToolMessage(_MessageBase, frozen=True, kw_only=True, gc=False, tag="tool")
         str | None, Meta(description="the question that was answered about the call")
     ] = None
     attachments: Annotated[tuple[Attachment, ...], Meta(description="images and files")] = ()
+    links: Annotated[
+        tuple[str, ...], Meta(description="resources of the tool's MCP server that it names")
+    ] = ()
     hidden: Annotated[bool | None, Meta(description="not sent to the model")] = None
 
 

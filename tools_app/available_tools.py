@@ -7,7 +7,7 @@ from textwrap import indent
 import msgspec
 
 from sessions_app.attachments.references import whole_results
-from sessions_app.messages import Attachment, Message, ToolCall, ToolSpec
+from sessions_app.messages import Attachment, Message, ToolCall, ToolMessage, ToolSpec
 from sessions_app.session import SessionMetadata, ToolSettings
 from tools_app.digests import changed_tools, with_first_uses
 from tools_app.errors import ToolNotFound
@@ -31,6 +31,8 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
         first_uses: The session's settings with digests of tools that are offered for the first
             time, to be kept; None when there are none.
         agent_name: The agent whose tools these are, if they are one's.
+        linked: Tools that are offered once results have linked to resources of their servers.
+        links: The resources that results have linked to, by server.
         client_tools: Tools that are offered, but run by the client, by name.
         results: The whole texts of the session's long results, of which `read_result` reads parts;
             None if the model may not call it.
@@ -45,6 +47,8 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
     changed: frozenset[str] = frozenset()
     first_uses: ToolSettings | None = None
     agent_name: str | None = None
+    linked: Mapping[str, Tool] = msgspec.field(default_factory=dict)
+    links: Mapping[str, frozenset[str]] = msgspec.field(default_factory=dict)
     client_tools: Mapping[str, ToolSpec] = msgspec.field(default_factory=dict)
     results: Sequence[Attachment] | None = None
     result_tokens: int | None = None
@@ -53,20 +57,20 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def specs(self) -> Sequence[ToolSpec]:
         """The descriptions that are sent to the model."""
+        linked = [tool.spec for tool in self.linked.values() if tool.server in self.links]
         if self.loaded is not None:  # each has its place from when it comes: caches go by prefixes
             first = [READ_RESULT] if self.reads_results(READ_RESULT.name) else []
             agents = [tool.spec for tool in self.tools.values() if tool.delegated]
             found = [self.tools[name].spec for name in self.loaded]
-            return [FIND_TOOLS, *first, *self.client_tools.values(), *agents, *found]
+            return [FIND_TOOLS, *first, *self.client_tools.values(), *agents, *found, *linked]
         specs = [*(tool.spec for tool in self.tools.values()), *self.client_tools.values()]
         if self.results and self.reads_results(READ_RESULT.name):
             specs.append(READ_RESULT)
-        return specs
+        return [*specs, *linked]
 
     def allows(self, name: str) -> bool:
         """Return whether the server may run a call of this tool at all."""
-        is_own = self.reads_results(name) or self.finds_tools(name)
-        return name in self.tools or name in self.resumed or is_own
+        return bool(self.find(name)) or self.reads_results(name) or self.finds_tools(name)
 
     def finds_tools(self, name: str) -> bool:
         """Return whether a call of this name loads other tools."""
@@ -96,8 +100,8 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
         return not (name in self.tools or name in self.resumed or name in self.client_tools)
 
     def after(self, messages: Sequence[Message]) -> "AvailableTools":
-        """Return the tools after these messages, which have long results or load some."""
-        tools = self
+        """Return the tools after these messages, which have long results or links, or load some."""
+        tools = msgspec.structs.replace(self, links=self._links_with(messages))
         if tools.results is not None and (more := whole_results(messages)):
             tools = msgspec.structs.replace(tools, results=[*tools.results, *more])
         if tools.loaded is None:
@@ -107,6 +111,20 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
             if name in self.tools and name not in loaded and not self.delegates(name):
                 loaded = [*loaded, name][-MOST_LOADED:]
         return msgspec.structs.replace(tools, loaded=loaded)
+
+    def _links_with(self, messages: Sequence[Message]) -> Mapping[str, frozenset[str]]:
+        links = {**self.links}
+        for message in messages:
+            if isinstance(message, ToolMessage) and message.links:
+                tool = self.find(message.tool_name)
+                if tool is not None and tool.server is not None:
+                    links[tool.server] = links.get(tool.server, frozenset()).union(message.links)
+        return links
+
+    def links_of(self, name: str) -> frozenset[str]:
+        """Return the resources that a tool may read: those that its server's results link to."""
+        tool = self.find(name)
+        return self.links.get(tool.server or "", frozenset()) if tool else frozenset()
 
     def delegates(self, name: str) -> bool:
         """Return whether a call of this tool is a turn of its own (an agent's)."""
@@ -119,7 +137,7 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
 
     def find(self, name: str) -> Tool | None:
         """Return a tool that may run; None for any other name."""
-        return self.tools.get(name) or self.resumed.get(name)
+        return self.tools.get(name) or self.linked.get(name) or self.resumed.get(name)
 
     def digest(self, name: str) -> str | None:
         """Return the digest of an MCP tool's description, by which a change is noticed."""
@@ -134,7 +152,7 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
     def must_ask(self, call: ToolCall) -> bool:
         """Return whether a call needs approval; one that can't run needs none."""
         name = call.name
-        tool = self.tools.get(name)
+        tool = self.tools.get(name) or self.linked.get(name)
         if tool is None:
             return name in self.resumed
         if name in self.changed:
@@ -204,6 +222,12 @@ def choose_tools(
         names = [*settings.tools, *group]
     names += [name for name, tool in listing.tools.items() if tool.delegated]
     tools = {name: listing.tools[name] for name in names if name in listing.tools}
+    servers = {tool.server for tool in tools.values()}
+    linked = {
+        name: tool
+        for name, tool in listing.tools.items()
+        if tool.is_linked and tool.server in servers and name not in tools
+    }
     resumed = {
         call.name: listing.tools[call.name]
         for call in open_calls
@@ -214,6 +238,7 @@ def choose_tools(
         tools=tools,
         settings=settings,
         resumed=resumed,
+        linked=linked,
         changed=changed_tools([*tools.values(), *resumed.values()], settings),
         first_uses=first_uses if metadata.tool_settings and first_uses is not settings else None,
     )

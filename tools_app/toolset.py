@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -32,6 +32,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         title: The MCP server's name of it for people; None without one.
         icons: The MCP server's icons of it, which nobody has fetched.
         instructions: What its MCP server tells models about its tools; None for nothing.
+        resources: What it does with the MCP server's resources, if it is one of ours for that:
+            ``read`` or ``list``.
+        is_linked: Whether it is offered only once a result has linked to a resource.
         owners: The owners of data whose models may call it; None for all.
         delegated: Whether a call is a turn of its own (an agent's). It is offered without being
             selected, because it is listed only if the session enables agents, and needs no
@@ -50,6 +53,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     title: str | None = None
     icons: Sequence[Mapping[str, Any]] = ()
     instructions: str | None = None
+    resources: Literal["read", "list"] | None = None
+    is_linked: bool = False
     owners: Sequence[str] | None = None
     delegated: bool = False
 
@@ -149,6 +154,7 @@ class ToolInvocation(msgspec.Struct, frozen=True, kw_only=True):
         report: Called on the event loop with the tool's progress.
         results: The whole texts of the session's long results, for ``read_result``; None for any
             other tool.
+        links: The resources that results of the tool's MCP server have linked to in the session.
         result_tokens: How many tokens the result may take; None where that is unknown. Tools that
             can choose how much they return keep to it.
         ask: Asks the person of the turn what the tool's server wants to know.
@@ -164,6 +170,7 @@ class ToolInvocation(msgspec.Struct, frozen=True, kw_only=True):
     digest: str | None = None
     report: OnProgress = ignore_progress
     results: Sequence[Attachment] | None = None
+    links: frozenset[str] = frozenset()
     result_tokens: int | None = None
     ask: AskPerson = decline
     given: InputGiven | None = None
@@ -193,6 +200,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
         files: What it returned beside the text, and a text that is cut, whole (``WHOLE_RESULT``);
             none once the catalogue has kept them.
         attachments: The images and files that are kept.
+        links: The resources of its MCP server that it links to.
         needs: The questions that a person has to answer before the call is repeated; only with a
             failure, for those who can't ask.
     """
@@ -204,6 +212,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     server: str | None = None
     files: Sequence[ToolFile] = ()
     attachments: tuple[Attachment, ...] = ()
+    links: tuple[str, ...] = ()
     needs: InputNeeded | None = None
 
 

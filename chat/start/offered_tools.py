@@ -154,6 +154,7 @@ def _chosen(
         tools,
         tools=offered,
         resumed={**tools.resumed, **resumed},
+        linked=tools.linked if choice == "required" else {},
         client_tools={name: it for name, it in tools.client_tools.items() if name in names},
     )
 

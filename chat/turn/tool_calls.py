@@ -257,6 +257,7 @@ class ToolCallRunner:
             call_index=item.index,
             digest=self._available.digest(name),
             report=ProgressReport(item.call.id, turn.emit),
+            links=self._available.links_of(name),
             results=self._available.results if self._available.reads_results(name) else None,
             result_tokens=self._available.result_tokens,
         )
@@ -355,6 +356,7 @@ def _outcome(
     message = msgspec.structs.replace(
         _message(call, content, failed=not result.success, error_code=result.error_code),
         attachments=result.attachments,
+        links=result.links,
         arguments=item.arguments if item.was_edited else None,
         confirmation_id=item.confirmation_id,
     )

@@ -54,6 +54,7 @@ class StdioSpec(msgspec.Struct, frozen=True, kw_only=True):
         disabled: Whether it must not be used.
         trusted: Whether its annotations of tools (read-only, destructive) are believed.
         instructions: Whether models are told what it says of its tools.
+        resources: Whether models may list its resources, and read all of these.
         owners: The owners of data who may use it; None for all.
     """
 
@@ -64,6 +65,7 @@ class StdioSpec(msgspec.Struct, frozen=True, kw_only=True):
     disabled: bool = False
     trusted: bool = False
     instructions: bool = True
+    resources: bool = False
     owners: tuple[str, ...] | None = None
     transport: ClassVar[Transport] = "stdio"
 
@@ -87,6 +89,7 @@ class HttpSpec(msgspec.Struct, frozen=True, kw_only=True):
         disabled: Whether it must not be used.
         trusted: Whether its annotations of tools (read-only, destructive) are believed.
         instructions: Whether models are told what it says of its tools.
+        resources: Whether models may list its resources, and read all of these.
         owners: The owners of data who may use it; None for all.
     """
 
@@ -96,6 +99,7 @@ class HttpSpec(msgspec.Struct, frozen=True, kw_only=True):
     disabled: bool = False
     trusted: bool = False
     instructions: bool = True
+    resources: bool = False
     owners: tuple[str, ...] | None = None
     transport: ClassVar[Transport] = "http"
 
@@ -148,6 +152,7 @@ class _Entry(msgspec.Struct):
     disabled: bool = False
     trusted: bool = False
     instructions: bool = True
+    resources: bool = False
     owners: tuple[str, ...] | None = None
 
 
@@ -289,6 +294,7 @@ def _checked(entry: _Entry, directory: Path, environment: Mapping[str, str]) -> 
             disabled=entry.disabled,
             trusted=entry.trusted,
             instructions=entry.instructions,
+            resources=entry.resources,
             owners=entry.owners,
         )
     url = entry.url or ""
@@ -304,6 +310,7 @@ def _checked(entry: _Entry, directory: Path, environment: Mapping[str, str]) -> 
         disabled=entry.disabled,
         trusted=entry.trusted,
         instructions=entry.instructions,
+        resources=entry.resources,
         owners=entry.owners,
     )
 

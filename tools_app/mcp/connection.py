@@ -139,7 +139,11 @@ class SdkConnection:
         """
         listing = await self._list_tools()
         self._output_schemas = {tool.name: tool.output_schema for tool in listing.tools}
-        return msgspec.structs.replace(listing, instructions=self._client.instructions)
+        return msgspec.structs.replace(
+            listing,
+            instructions=self._client.instructions,
+            has_resources=self._client.server_capabilities.resources is not None,
+        )
 
     async def _list_tools(self) -> RemoteListing:
         tools: list[RemoteTool] = []

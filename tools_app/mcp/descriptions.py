@@ -35,12 +35,16 @@ _HINTS = ("readOnlyHint", "destructiveHint")
 def fit_initialization(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is needed of the answer to ``initialize``; servers leave parts of it out."""
     version = result.get("protocolVersion")
-    tools = mapping(mapping(result.get("capabilities")).get("tools"))
+    offers = mapping(result.get("capabilities"))
+    tools = mapping(offers.get("tools"))
     is_known = version in HANDSHAKE_PROTOCOL_VERSIONS
     instructions = result.get("instructions")
     return {
         "protocolVersion": version if is_known else LATEST_HANDSHAKE_VERSION,
-        "capabilities": {"tools": {"listChanged": tools.get("listChanged") is True}},
+        "capabilities": {
+            "tools": {"listChanged": tools.get("listChanged") is True},
+            **({"resources": {}} if "resources" in offers else {}),
+        },
         "serverInfo": {"name": "server", "version": ""},
         "instructions": instructions if isinstance(instructions, str) else None,
     }

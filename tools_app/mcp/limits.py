@@ -12,6 +12,8 @@ MAX_VALUES = MOST_HISTORY_VALUES
 """Number of JSON values in one message; to parse more would hold others up."""
 MAX_BLOCKS = 1000
 """Number of blocks of a result; further ones are left out."""
+MAX_LINK_BYTES = 64 << 10
+"""Size of the addresses of resources that a session keeps of one result."""
 MAX_TOOLS = 500
 """Number of tools of one server; further ones are left out."""
 MAX_ENTRIES = 500

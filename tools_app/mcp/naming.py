@@ -7,11 +7,12 @@ or another server's tool, and ambiguous names are refused. Its annotations of ef
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from sessions_app.messages import ToolSpec
 from tools_app.digests import digest_of
@@ -49,6 +50,24 @@ _TYPES = {
 }
 
 
+class ReadResource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of the tool that reads a resource."""
+
+    uri: Annotated[str, Meta(description="the address, exactly as a result of the server names it")]
+
+
+RESOURCE_READER = ToolSpec(
+    name="read_resource",
+    description="Read a resource of this server that a result in this conversation links to.",
+    parameters=msgspec.json.schema_components([ReadResource])[1]["ReadResource"],
+)
+RESOURCE_LIST = ToolSpec(
+    name="list_resources",
+    description="List the resources of this server. They can be read from then on.",
+    parameters={"type": "object", "properties": {}},
+)
+
+
 class NamedTools(msgspec.Struct, frozen=True, kw_only=True):
     """A server's tools by our names, the server's own names, and what was refused."""
 
@@ -56,24 +75,39 @@ class NamedTools(msgspec.Struct, frozen=True, kw_only=True):
     remote_names: Mapping[str, str] = msgspec.field(default_factory=dict)
     invalid: Sequence[InvalidTool] = ()
 
+    @property
+    def group(self) -> Sequence[str]:
+        """The names of the tools that are offered without a link to a resource."""
+        return [name for name, tool in self.tools.items() if not tool.is_linked]
+
 
 def name_listing(
-    server: str, listing: RemoteListing, *, trusted: bool, instructs: bool
+    server: str,
+    listing: RemoteListing,
+    *,
+    trusted: bool,
+    instructs: bool,
+    lists_resources: bool = False,
 ) -> NamedTools:
-    """Name the tools of a server's list, with what was refused of it.
+    """Name the tools of a server's list, with what was refused of it, and add those of ours.
 
     Args:
         server: The server's name in ``mcp.json``.
         listing: Its list.
         trusted: Whether its annotations of effects count.
         instructs: Whether models are told its instructions.
+        lists_resources: Whether models may list its resources.
     """
     instructions = listing.instructions if instructs else None
     named = name_tools(server, listing.tools, trusted=trusted, instructions=instructions)
     faults = [(f"{server}{SEPARATOR}{name}", reason) for name, reason in listing.refused]
     faults += [(server, _CUT)] if listing.cut else []
     more = [refused_tool(server, name, reason) for name, reason in faults]
-    return msgspec.structs.replace(named, invalid=[*named.invalid, *more])
+    tools = {**named.tools}
+    if listing.has_resources:
+        for tool in _resource_tools(server, trusted=trusted, listed=lists_resources):
+            tools.setdefault(tool.name, tool)
+    return msgspec.structs.replace(named, tools=tools, invalid=[*named.invalid, *more])
 
 
 def name_tools(
@@ -172,6 +206,23 @@ def _tool(
         icons=tool.icons,
         instructions=instructions,
     )
+
+
+def _resource_tools(server: str, *, trusted: bool, listed: bool) -> Iterator[Tool]:
+    """Yield the tools that read a server's resources, as far as their names are not too long."""
+    for spec in (RESOURCE_READER, RESOURCE_LIST) if listed else (RESOURCE_READER,):
+        if (name := _name(server, spec.name)) is not None:
+            parts = spec.parameters["properties"].items()
+            yield Tool(
+                spec=msgspec.structs.replace(spec, name=name),
+                parameters={key: _parameter(part) for key, part in parts},
+                groups=(server,),
+                destructive=not trusted,
+                server=server,
+                read_only=trusted,
+                resources="list" if spec is RESOURCE_LIST else "read",
+                is_linked=not listed,
+            )
 
 
 def _without_choices(schema: dict[str, Any]) -> dict[str, Any]:

@@ -41,20 +41,26 @@ class RemoteListing(msgspec.Struct, frozen=True, kw_only=True):
         refused: The names of others, with the reasons.
         cut: Whether there are more.
         instructions: What the server wants models to know.
+        has_resources: Whether the server has resources, too.
     """
 
     tools: Sequence[RemoteTool] = ()
     refused: Sequence[tuple[str, str]] = ()
     cut: bool = False
     instructions: str | None = None
+    has_resources: bool = False
 
 
 class RemoteResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a call: text, files, and whether the server reports a failure."""
+    """The result of a call: text, files, and whether the server reports a failure.
+
+    The links are the addresses of resources that it names.
+    """
 
     text: str
     is_error: bool = False
     files: Sequence[ToolFile] = ()
+    links: tuple[str, ...] = ()
 
 
 class RemoteError(Exception):

@@ -5,14 +5,14 @@ model that reads of an invalid result calls the tool again.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sessions_app.attachments.base64_text import InvalidBase64, begin_of_base64, decode_base64
 from sessions_app.surrogates import join_surrogates
 from tools_app.file_names import file_name, mention, name_in
 from tools_app.limits import MAX_OUTPUT_BYTES
-from tools_app.mcp.limits import MAX_BLOCKS, MAX_MESSAGE_BYTES
+from tools_app.mcp.limits import MAX_BLOCKS, MAX_LINK_BYTES, MAX_MESSAGE_BYTES
 from tools_app.mcp.remote import RemoteResult, mapping
 from tools_app.output_limit import cut, whole_of
 from tools_app.toolset import ToolFile
@@ -52,7 +52,24 @@ def result_of(result: Mapping[str, Any], tool_name: str, notes: Sequence[str] = 
         text=cut(text),
         is_error=is_error is True or is_error == "true",
         files=[*files, *whole_of(text)],
+        links=bounded_links(
+            str(_word(block, "uri"))
+            for block in blocks[:MAX_BLOCKS]
+            if mapping(block).get("type") == "resource_link"
+        ),
     )
+
+
+def bounded_links(uris: Iterable[str]) -> tuple[str, ...]:
+    """Return the first addresses of resources, as many as a session keeps of a result."""
+    links: list[str] = []
+    size = 0
+    for uri in uris:
+        size += len(uri.encode(errors="replace"))
+        if size > MAX_LINK_BYTES:
+            break
+        links += [join_surrogates(uri)] if uri else []
+    return tuple(dict.fromkeys(links))
 
 
 def json_text(value: object, *, limit: int = MAX_OUTPUT_BYTES) -> str:

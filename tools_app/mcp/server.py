@@ -339,6 +339,7 @@ class ManagedServer:
             await connection.list_tools(),
             trusted=self.spec.trusted,
             instructs=self.spec.instructions,
+            lists_resources=self.spec.resources,
         )
 
     async def _pause(self) -> None:

@@ -23,6 +23,7 @@ from tools_app.mcp.limits import McpLimits
 from tools_app.mcp.login import LoginPolicy, LoginStatus, ServerLogin
 from tools_app.mcp.naming import server_of
 from tools_app.mcp.remote import CallHeaders, RemoteError
+from tools_app.mcp.resources import use_resources
 from tools_app.mcp.server import ManagedServer
 from tools_app.toolset import InvalidTool, ToolInvocation, ToolListing, ToolResult, ToolSelection
 
@@ -118,7 +119,7 @@ class McpTools:
         await asyncio.gather(*(server.wait_ready(within=within) for server in unknown))
         return ToolListing(
             tools={name: tool for server in chosen for name, tool in server.named.tools.items()},
-            groups={server.name: list(server.named.tools) for server in chosen},
+            groups={server.name: server.named.group for server in chosen},
             invalid=[
                 *self._broken(concerned),
                 *(invalid for server in chosen for invalid in server.named.invalid),
@@ -134,20 +135,14 @@ class McpTools:
         Raises:
             ToolNotFound: No server of ``mcp.json`` has a tool of this name.
         """
-        await self._follow()
-        server = self._servers.get(server_of(invocation.name) or "")
-        if server is None or not self._is_offered(server.name):
-            raise ToolNotFound(invocation.name)
-        await server.notice_login()
-        if not server.named.tools:
-            await server.wait_ready(within=self._limits.start_wait)
-        if server.state == "ready" and invocation.name not in server.named.tools:
-            raise ToolNotFound(invocation.name)
+        server = await self._server_with(invocation.name)
         try:
             msgspec.json.encode(invocation.arguments)
         except (UnicodeEncodeError, TypeError) as error:
             return _failure(server, f"The arguments are not JSON: {error}", INVALID_ARGUMENTS)
         try:
+            if (tool := server.named.tools.get(invocation.name)) is not None and tool.resources:
+                return await use_resources(server, tool, invocation)
             result = await server.call_tool(
                 invocation.name,
                 invocation.arguments,
@@ -171,7 +166,26 @@ class McpTools:
         if result.is_error:
             failure = _failure(server, result.text or "The tool failed.", EXECUTION_FAILED)
             return msgspec.structs.replace(failure, files=result.files)
-        return ToolResult(success=True, result=result.text, server=server.name, files=result.files)
+        return ToolResult(
+            success=True,
+            result=result.text,
+            server=server.name,
+            files=result.files,
+            links=result.links,
+        )
+
+    async def _server_with(self, tool_name: str) -> ManagedServer:
+        """Return the server of a tool; ``ToolNotFound`` if it is known to have no such tool."""
+        await self._follow()
+        server = self._servers.get(server_of(tool_name) or "")
+        if server is None or not self._is_offered(server.name):
+            raise ToolNotFound(tool_name)
+        await server.notice_login()
+        if not server.named.tools:
+            await server.wait_ready(within=self._limits.start_wait)
+        if server.state == "ready" and tool_name not in server.named.tools:
+            raise ToolNotFound(tool_name)
+        return server
 
     async def servers(self) -> Sequence[McpServer]:
         """Return the status of every server in the file; starts none."""
@@ -303,7 +317,7 @@ class McpTools:
             state=state,
             error=error,
             login=login,
-            tools=list(server.named.tools),
+            tools=server.named.group,
             invalid=server.named.invalid,
         )
 

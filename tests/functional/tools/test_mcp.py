@@ -44,6 +44,7 @@ def server(start_once: Callable[..., Any]) -> Any:
                 str(server.data_dir / "instructions"),
             ],
         },
+        "stranger": {"command": sys.executable, "args": [str(PROGRAMS / "sdk_server.py")]},
         "missing": {"command": "no-such-program-anywhere"},
         "hangs": {"command": sys.executable, "args": raw},
     }
@@ -264,6 +265,45 @@ def test_prompts_of_a_server_are_listed_and_filled_in(chat: Any) -> None:
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "NOT_FOUND")
     assert chat.http.get("/mcp/servers/nobody/prompts").status_code == 404
     assert chat.http.get("/mcp/servers/missing/prompts").status_code == 502
+
+
+def test_a_resource_is_read_once_its_server_has_linked_to_it(chat: Any, script: Script) -> None:
+    session_id = session_with(chat, "works__link")
+    reading = calling(script, "works__read_resource", uri="note://today")
+
+    [early] = of(chat.say(session_id, reading), "tool_result")
+    chat.say(session_id, calling(script, "works__link", uri="note://today"))
+    [late] = of(chat.say(session_id, reading), "tool_result")
+
+    assert (early["success"], early["error_code"]) == (False, "VALIDATION_ERROR")
+    assert late["result"] == "[resource, note://today]\nWater the plants."
+    other = session_with(chat, "works__link")
+    [elsewhere] = of(chat.say(other, reading), "tool_result")
+    assert elsewhere["error_code"] == "VALIDATION_ERROR"
+    [linking] = [m for m in chat.messages(session_id) if m.get("links")]
+    assert (linking["tool_name"], linking["links"]) == ("works__link", ["note://today"])
+
+
+def test_a_resource_that_is_linked_in_the_same_turn_is_asked_about(
+    chat: Any, script: Script
+) -> None:
+    session_id = session_with(chat, "stranger__link")
+    link = {"name": "stranger__link", "args": {"uri": "note://today"}}
+    read = {"name": "stranger__read_resource", "args": {"uri": "note://today"}}
+    message = script({"tool_call": [link]}, {"tool_call": [read]}, "Done.", per_request=True)
+
+    asked = []
+    with chat.stream(session_id, message=message) as events:
+        for event in events:
+            if event.name == "tool_call_confirmation_required":
+                asked.append(event.data["tool_name"])
+                answer = {"confirmation_id": event.data["confirmation_id"], "approved": True}
+                chat.http.post(f"/chat/{session_id}/confirm-tool", json=answer).raise_for_status()
+            if event.name == "tool_result":
+                result = event.data
+
+    assert asked == ["stranger__link", "stranger__read_resource"]
+    assert result["result"].endswith("Water the plants.")
 
 
 def test_cancelling_a_turn_cancels_the_call_at_its_server(

@@ -1,6 +1,8 @@
 """What a turn looks up and offers where an agent answers, and what it tells of servers."""
 
-from sessions_app.messages import ToolCall, ToolSpec
+import msgspec
+
+from sessions_app.messages import ToolCall, ToolMessage, ToolSpec
 from sessions_app.session import AgentSettings, ToolSettings, make_session
 from tools_app.available_tools import AvailableTools, choose_tools, selection_of
 from tools_app.toolset import Tool, ToolListing, ToolSelection
@@ -49,3 +51,51 @@ def test_what_a_server_says_is_told_once_as_its_words_and_only_with_its_tools():
     assert AvailableTools(tools={"time__now": tools["time__now"]}).system_text is None
     loadable = AvailableTools(tools=tools, loaded=()).system_text
     assert loadable.startswith(f"{told}\n\nThere are more tools.")
+
+
+def linking(server, *links):
+    return ToolMessage(
+        content="", message_id="m", timestamp="t", tool_name=f"{server}__find", links=links
+    )
+
+
+def docs_listing():
+    return ToolListing(
+        tools={
+            "docs__find": tool("docs__find", server="docs"),
+            "docs__read_resource": tool("docs__read_resource", server="docs", is_linked=True),
+            "other__read_resource": tool("other__read_resource", server="other", is_linked=True),
+        }
+    )
+
+
+def docs_session(policy="confirm_destructive"):
+    settings = ToolSettings(tools=("docs__find",), execution_policy=policy)
+    return make_session("0123456789", "m", now="t", tool_settings=settings).metadata
+
+
+def test_resources_are_read_once_a_result_has_linked_to_one():
+    before = choose_tools(docs_listing(), docs_session(), None, ())
+    after = before.after([linking("docs", "a:1"), linking("other", "b:1")]).after(
+        [linking("docs", "a:2")]
+    )
+
+    assert [spec.name for spec in before.specs] == ["docs__find"]
+    assert [spec.name for spec in after.specs] == ["docs__find", "docs__read_resource"]
+    assert before.links_of("docs__read_resource") == frozenset()
+    assert after.links_of("docs__read_resource") == {"a:1", "a:2"}
+    assert not after.allows("other__read_resource")
+
+
+def test_a_reading_is_asked_about_also_if_its_tool_came_in_the_turn():
+    call = ToolCall(id="c", name="docs__read_resource", arguments={"uri": "a:1"})
+
+    assert choose_tools(docs_listing(), docs_session(), None, ()).must_ask(call)
+    assert not choose_tools(docs_listing(), docs_session("never_confirm"), None, ()).must_ask(call)
+
+
+def test_links_are_followed_beside_tools_that_are_found():
+    available = choose_tools(docs_listing(), docs_session(), None, ())
+    deferred = msgspec.structs.replace(available, loaded=()).after([linking("docs", "a:1")])
+
+    assert [spec.name for spec in deferred.specs][-1] == "docs__read_resource"

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,6 +20,7 @@ from chat.turn.tool_calls import ToolCallRunner
 from sessions_app.messages import ToolCall
 from tools_app.available_tools import AvailableTools
 from tools_app.mcp.prompts import list_prompts
+from tools_app.toolset import ToolInvocation
 
 ROOT = Path(__file__).parents[4]
 BIN = Path(sys.executable).parent
@@ -50,7 +52,7 @@ async def test_time(lab):
     told = await lab.call("time__get_current_time", timezone="Asia/Tokyo")
     refused = await lab.call("time__get_current_time", timezone="Middle/Earth")
 
-    assert set(listing.tools) == {"time__get_current_time", "time__convert_time"}
+    assert set(listing.groups["time"]) == {"time__get_current_time", "time__convert_time"}
     assert "Asia/Tokyo" in told.result
     assert refused.error_code == "TOOL_EXECUTION_FAILED"
     assert "Middle/Earth" in refused.error_message
@@ -70,6 +72,12 @@ async def test_everything(lab, javascript):
     assert "[get-tiny-image.png, 4033 bytes]" in picture.result
     prompts = {prompt.name for prompt in await list_prompts(await lab.tools.server("every"))}
     assert {"simple-prompt", "args-prompt"} <= prompts
+    linked = await lab.call("every__get-resource-links", count=2)
+    uri, *_ = linked.links
+    text = ToolInvocation(
+        name="every__read_resource", arguments={"uri": uri}, links=frozenset(linked.links)
+    )
+    assert (await lab.tools.call_tool(text)).success
     weather = await lab.call("every__get-structured-content", location="New York")
     assert weather.result.startswith("{")
     long = await lab.call("every__trigger-long-running-operation", duration=2, steps=4)
@@ -164,7 +172,7 @@ async def run_round(lab, server, tool, arguments):
     runner = ToolCallRunner(lab.tools, available_tools=available, session_id="a1b2c3d4e5")
     turn = CallingTurn(
         session=None,
-        approver=None,
+        approver=SimpleNamespace(servers=None),  # which ask nothing
         emit=lambda events: None,
         queues=runner.queues,
         children=set(),

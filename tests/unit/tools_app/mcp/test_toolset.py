@@ -197,6 +197,8 @@ class TestAServerMadeWithTheSdk:
             "srv__append": True,
             "srv__draw": False,
             "srv__environment": True,
+            "srv__link": False,
+            "srv__read_resource": False,
         }
         assert added.result == "3"
         assert wrong.error_code == "TOOL_EXECUTION_FAILED"

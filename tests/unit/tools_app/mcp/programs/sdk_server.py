@@ -12,6 +12,7 @@ from mcp_types import (
     CallToolResult,
     EmbeddedResource,
     ImageContent,
+    ResourceLink,
     TextContent,
     ToolAnnotations,
 )
@@ -85,6 +86,18 @@ def draw(paths: list[str], fails: bool = False) -> CallToolResult:
 def environment() -> dict[str, str]:
     """Show the environment."""
     return dict(os.environ)
+
+
+@server.resource("note://today")
+def today() -> str:
+    """Return what is to be done."""
+    return "Water the plants."
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def link(uri: str, text: str = "") -> CallToolResult:
+    """Name a resource, after a text."""
+    return CallToolResult(content=[TextContent(text=text), ResourceLink(name="it", uri=uri)])
 
 
 @server.prompt(title="Review a pull request")
