@@ -99,15 +99,12 @@ class ToolListing(msgspec.Struct, frozen=True, kw_only=True):
 
     def of_owner(self, owner: str) -> "ToolListing":
         """Return the listing without the tools that an owner of data may not call."""
-        if all(tool.owners is None or owner in tool.owners for tool in self.tools.values()):
-            return self
         tools = {n: t for n, t in self.tools.items() if t.owners is None or owner in t.owners}
+        if len(tools) == len(self.tools):
+            return self
         groups = {group: [n for n in names if n in tools] for group, names in self.groups.items()}
-        return ToolListing(
-            tools=tools,
-            groups={group: names for group, names in groups.items() if names},
-            invalid=self.invalid,
-        )
+        groups = {group: names for group, names in groups.items() if names}
+        return msgspec.structs.replace(self, tools=tools, groups=groups)
 
 
 class ToolSelection(msgspec.Struct, frozen=True, kw_only=True):

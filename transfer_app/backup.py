@@ -163,10 +163,10 @@ def _parts_of_owner(settings: AppSettings, engine: StorageEngine) -> list[Part]:
 def entries_of(settings: AppSettings, *, without: Collection[Path] = ()) -> Iterator[Entry]:
     """Yield the files of all parts; each file belongs to one of them."""
     parts = parts_of(settings)
+    data = settings.resolved_data_dir  # which may be the workspace
+    left_out = {settings.resolved_state_dir, settings.users_dir, data / ".env", *without}
+    left_out.update(part.path for part in parts)  # no part has its own path below itself
     for part in parts:
-        left_out = {other.path for other in parts if other is not part}
-        data = settings.resolved_data_dir  # which may be the workspace
-        left_out |= {settings.resolved_state_dir, settings.users_dir, data / ".env", *without}
         yield from (Entry(part, relative) for relative in files_of(part, left_out))
 
 

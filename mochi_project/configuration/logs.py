@@ -131,7 +131,7 @@ def _for_people(_logger: Any, _method: str, record: MutableMapping[str, Any]) ->
     records of their own.
     """
     if "sentence" in record:
-        shown = {key: record[key] for key in ("level", "session_id") if key in record}
+        shown = {key: record[key] for key in ("level", "owner", "session_id") if key in record}
         record = {**shown, "event": record["sentence"]}
     text = re.sub(r"\n(?! {4})", r"\\n", steering_escaped(str(record.get("event", ""))))
     return {**record, "event": text}

@@ -7,13 +7,14 @@ from django.test import AsyncClient
 
 from mochi_project import urls  # noqa: F401 - so that no request imports it on the loop
 from models_app.catalogue import ModelCatalogue
-from models_app.errors import ProfileNotFound
+from models_app.errors import ModelNotFound, ProfileNotFound
 from models_app.language_model import ModelRequest
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.profiles import ProfileService
 from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import make_vendor
 from sessions_app.messages import UserMessage
+from sessions_app.store.file_records import FileRecords
 from tests.services import OneOwner, services_of
 
 URL = "/api/v1/profiles"
@@ -184,3 +185,33 @@ async def test_a_profile_that_is_not_there_is_no_model(catalogue):
         await catalogue.look_up("profile:none")
 
     assert raised.value.code == "PROFILE_NOT_FOUND"
+
+
+@pytest.fixture(params=[{"base_url": "http://x.example/v1"}, {"api_key_env": "KEY"}])
+def annas(request, tmp_path):
+    """Return the records of an owner; one of them, and a shared one, name something of their own."""
+    free = {"provider": "mine", "model": "gpt-5.1", **request.param}
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles" / "shared.json").write_text(json.dumps(free))
+    own = FileRecords(tmp_path / "own", limit=10_000)
+    own.put("hers.json", json.dumps(free).encode())
+    own.put("plain.json", json.dumps({"provider": "mine", "model": "gpt-5.1"}).encode())
+    return own
+
+
+async def test_a_profile_of_an_owner_names_only_what_is_configured(annas, catalogue):
+    of_anna = catalogue.with_profiles(annas)
+
+    assert (await text_of(of_anna, "profile:plain"))[0]
+    with pytest.raises(ModelNotFound, match="may name those that are configured"):
+        await text_of(of_anna, "profile:hers")
+    with pytest.raises(ProfileNotFound):
+        await text_of(catalogue, "profile:plain")
+
+
+def test_an_owner_has_the_shared_profiles_and_his_own(annas, tmp_path):
+    of_anna = ProfileService(tmp_path / "profiles").laid_over(annas)
+
+    assert [each.name for each in of_anna.list().profiles] == ["hers", "plain", "shared"]
+    assert not of_anna.is_laid_over("shared")
+    assert of_anna.is_laid_over("hers")

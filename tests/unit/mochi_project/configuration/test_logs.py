@@ -11,6 +11,7 @@ import structlog
 
 from mochi_project.configuration.loading import load_settings
 from mochi_project.configuration.logs import StructuredFormatter, logging_config
+from mochi_project.principal import SCOPES, Principal, acting_for
 
 
 def line_of(output: str, **extra: object) -> str:
@@ -150,3 +151,16 @@ def test_the_configured_level_is_the_least_that_is_written() -> None:
     assert (
         logging_config(load_settings(log_level="error"))["handlers"]["stderr"]["level"] == "ERROR"
     )
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_lines_name_whom_they_are_about_unless_that_is_the_operator(output: str) -> None:
+    with acting_for(Principal("anna", SCOPES, "k0123abcd")):
+        of_a_key = line_of(output)
+    with acting_for("bob"):
+        of_a_proxy = line_of(output)
+
+    assert all(each in of_a_key for each in ("anna", "k0123abcd"))
+    assert "bob" in of_a_proxy
+    assert "key_id" not in of_a_proxy
+    assert not any(each in line_of(output) for each in ("owner", "key_id"))

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -302,3 +303,25 @@ def test_descendants_are_found_in_both_ways(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert {process.pid for process in found} > {child.pid}
     assert by_ps >= set(found)
+
+
+async def test_calls_with_other_variables_have_processes_of_their_own(
+    serve: Serve, tmp_path: Path
+) -> None:
+    owner = ContextVar("owner", default="anna")
+    fork_server = ForkServerClient(tmp_path, added=lambda: {"MOCHI_OWNER": owner.get()})
+    hosts = serve(LOOK, fork_server=fork_server, processes=2)
+    of_anna = await look(hosts)
+    seen = {}
+    for name in ("bob", "carl", "anna"):
+        owner.set(name)
+        seen[name] = await look(hosts)
+    owner.set("carl")
+    again = await look(hosts)
+    await hosts.aclose()
+    await fork_server.aclose()
+
+    assert [each["environment"]["MOCHI_OWNER"] for each in seen.values()] == [*seen]
+    assert again["pid"] == seen["carl"]["pid"]
+    pids = {of_anna["pid"], *(each["pid"] for each in seen.values())}
+    assert len(pids) == 4  # two at a time: anna's made room for carl's

@@ -9,10 +9,12 @@ from prometheus_client import values
 
 from chat.turn.observer import ToolEnd, ToolStart, TurnEnd, TurnStart
 from chat.turn.state_machine import State
+from mochi_project.principal import acting_for
 from models_app.language_model import Finished
 from models_app.model_calls import ModelCall, ModelCallStart
 from usage_app.metrics import meters
 from usage_app.metrics.meters import Meters
+from usage_app.metrics.names import BoundedNames
 from usage_app.metrics.shared_files import SharedFiles
 from usage_app.observers import Observers
 
@@ -111,3 +113,21 @@ def test_what_a_task_of_the_worker_counted_is_there_when_it_ends(counting):
     for turns in (1, 2):  # each on an event loop that runs no longer than it
         asyncio.run(task())
         assert asyncio.run(shown(counting))["mochi_turns_total"] == turns
+
+
+async def test_owners_are_counted_where_that_is_asked_for(counting, monkeypatch):
+    by_owner = Meters(SharedFiles(counting._files.directory), version="1", by_owner=True)
+    monkeypatch.setattr(by_owner, "_owners", BoundedNames(3))  # calls are `default`'s
+    for owner in ("anna", "bob", "carl", "dora"):
+        with acting_for(owner):
+            end_turn(by_owner)
+    end_turn(counting)
+    by_owner.write()
+    counting.write()
+
+    values = await asyncio.to_thread(lambda: counting.values(queue_age=None))
+    turns = {each["labels"]["owner"]: each["value"] for each in values["mochi_owner_turns_total"]}
+    assert turns == {"anna": 1, "bob": 1, "other": 2}
+    seen = await shown(counting)
+    assert seen["mochi_turns_total"] == 5
+    assert (seen["mochi_owner_tokens_total"], seen["mochi_owner_cost_usd_total"]) == (40, 1)
