@@ -72,7 +72,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "turns_of_long_sessions",
     },
     "cluster_app/redis": {"idempotency_keys", "journals_in_trouble", "sentinels", "whole_index"},
-    "tools_app/functions": {"compiled_code", "destructive"},
+    "tools_app/functions": {"compiled_code", "destructive", "owners"},
     "tools_app/hosts": {"calls", "discovery", "endings", "warm_calls"},
     "tools_app/library": {"library"},
     "usage_app/metrics": {"dashboard"},

@@ -6,7 +6,9 @@ import re
 import shutil
 import stat
 import subprocess
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ VARIABLES = dict(
     for block in re.findall(r"<!-- variables: passwords -->\n```ini\n(.*?)```", GUIDE, re.DOTALL)
     for line in block.split()
 )
+TEAMS = (Path(__file__).parents[3] / "docs" / "teams.md").read_text("utf-8")
 PEOPLE = ("anna", "ben", "cleo")
 SESSION = {"model": "qwen3:14b"}
 QUESTION = {"model": "qwen3:14b", "message": "Hi"}
@@ -154,3 +157,62 @@ def test_the_ports_of_the_people_are_those_that_the_proxy_asks() -> None:
 
     assert asked == {name: str(int(first) + n) for n, name in enumerate(names.split())}
     assert tuple(asked) == PEOPLE
+
+
+class LoginProxy(BaseHTTPRequestHandler):
+    """Knows people by a cookie, as oauth2-proxy does with `--set-xauthrequest`."""
+
+    def do_GET(self) -> None:
+        email = (self.headers["Cookie"] or "").removeprefix("email=")
+        self.send_response(202 if email else 401)
+        if self.path == "/oauth2/auth" and email:
+            self.send_header("X-Auth-Request-Email", email)
+        body = b"Who are you?"
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words: object) -> None:
+        """Keep quiet."""
+
+
+@pytest.fixture
+def login_proxy() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), LoginProxy) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_who_logs_in_at_the_proxy_has_data_of_his_own(
+    start: Callable[..., Any], nginx: Proxy, login_proxy: str
+) -> None:
+    block = next(iter(re.findall(r"<!-- nginx: owners -->\n```nginx\n(.*?)```", TEAMS, re.DOTALL)))
+    given = next(iter(re.findall(r"<!-- variables: owners -->\n```ini\n(.*?)```", TEAMS, re.DOTALL)))
+    server = start(**dict(line.split("=") for line in given.split()))
+    address = server.url.removeprefix("http://")
+    url = nginx(
+        without_tls(block).replace("127.0.0.1:8000", address).replace("127.0.0.1:4180", login_proxy),
+        "http",
+    )
+    people = ("Anna@example.org", "bob@example.org")
+    with client_of(url, headers={"Host": NAME}) as client:
+        stranger = client.get("/api/v1/sessions", headers={"X-Forwarded-Email": people[0]})
+        assert stranger.text == "Who are you?"
+        for person in people:
+            cookie = {"Cookie": f"email={person}"}
+            made = client.post("/api/v1/sessions", json=SESSION, headers=cookie)
+            assert made.status_code == 201, made.text
+            forged = cookie | {"X-Forwarded-Email": "other@example.org", "X-Mochi-Owner": "other"}
+            listed = client.get("/api/v1/sessions", headers=forged).json()
+            own = [session["session_id"] for session in listed["sessions"]]
+            assert own == [made.json()["session_id"]]
+            stream = client.post("/api/v1/chat/stream", json=QUESTION, headers=cookie)
+            assert "event: done" in stream.text
+    names = sorted(path.name for path in (server.data_dir / "users").iterdir())
+    assert [name[:-6] for name in names] == ["anna-example.org-", "bob-example.org-"]
+    with client_of(server.url) as client:
+        direct = client.get("/api/v1/sessions", headers={"X-Forwarded-Email": people[0]})
+    assert direct.status_code == 400

@@ -189,7 +189,7 @@ async def test_a_profile_that_is_not_there_is_no_model(catalogue):
 
 @pytest.fixture(params=[{"base_url": "http://x.example/v1"}, {"api_key_env": "KEY"}])
 def annas(request, tmp_path):
-    """Return the records of an owner; one of them, and a shared one, name something of their own."""
+    """Return the profiles of an owner; one, and a shared one, name something of their own."""
     free = {"provider": "mine", "model": "gpt-5.1", **request.param}
     (tmp_path / "profiles").mkdir()
     (tmp_path / "profiles" / "shared.json").write_text(json.dumps(free))

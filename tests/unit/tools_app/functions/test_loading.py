@@ -388,25 +388,3 @@ def test_a_copy_of_a_file_never_wins_over_the_original(copy: str, write_tools: W
     assert reasons(loaded) == {
         "add": "good.py has a tool of this name already: rename one of the two."
     }
-
-
-def test_a_module_may_be_for_some_owners(write_tools: WriteTools) -> None:
-    loaded = load(
-        write_tools(
-            a=f"__owners__ = ['anna', 'bob']\n__all__ = ['f']\n{function('f')}",
-            b=f"__all__ = ['g']\n{function('g')}",
-            c=f"__owners__ = 'anna'\n__all__ = ['h']\n{function('h')}",
-            d=f"__owners__ = []\n__all__ = ['i']\n{function('i')}",
-        )
-    )
-
-    owners = {name: tool.owners for name, tool in loaded.tools.items()}
-    assert owners == {"f": ["anna", "bob"], "g": None, "h": (), "i": ()}
-    assert reasons(loaded) == {
-        "__owners__": "It must be a list of names of owners; until then nobody may call its tools."
-    }
-    assert "owners" not in loaded.groups
-    report = loaded.report()
-    assert report.of_owner("anna").tools.keys() == {"f", "g"}
-    assert report.of_owner("carl").tools.keys() == {"g"}
-    assert report.of_owner("carl").groups == {"b": ["g"]}
