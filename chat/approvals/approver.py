@@ -11,7 +11,7 @@ from msgspec import UNSET
 from chat.approvals.answers import Answers
 from chat.approvals.confirmation import ApprovalDecision, Confirmation
 from chat.approvals.decided_calls import DecidedCall, NumberedCall, decided, free, lost, refused
-from chat.approvals.server_questions import ApprovalMode, ServerQuestions
+from chat.approvals.server_questions import ApprovalMode, Elicits, ServerQuestions
 from chat.approvals.store import ConfirmationStore
 from chat.stream.events import AskedBecause, Event, StatusChanged, ToolConfirmationRequired
 from chat.work_threads import run_to_end
@@ -52,7 +52,7 @@ class Approver:
             change, and policies that were set with approvals.
         request: What the next turn goes on with if a question outlasts this one.
         asked_at: When the open calls were made in this session; empty if maybe in another one.
-        elicits: Whether servers may ask the person, too.
+        elicits: When servers may ask the person, too.
 
     Attributes:
         servers: Asks the person what servers want to know.
@@ -70,14 +70,15 @@ class Approver:
         keep_settings: KeepSettings | None = None,
         asked_at: str = "",
         request: Mapping[str, Any] = NO_EXTRA,
-        elicits: bool = True,
+        elicits: Elicits = "always",
     ) -> None:
         self.servers = ServerQuestions(
             confirmation_store,
             session_id=session_id,
             turn_id=turn_id,
             available_tools=available_tools,
-            mode=mode if elicits else "deny",
+            mode=mode,
+            elicits=elicits,
         )
         self._confirmation_store = confirmation_store
         self._session_id = session_id

@@ -22,6 +22,9 @@ from tools_app.toolset import Tool
 ApprovalMode = Literal["wait", "suspend", "deny"]
 """The ways to deal with calls that need an approval: wait for it, end the turn, deny them."""
 
+Elicits = Literal["always", "between_calls", "never"]
+"""The times at which servers may ask: also during a call, once it has ended, or at none."""
+
 
 class ServerQuestions:
     """The questions of servers in one turn.
@@ -32,6 +35,7 @@ class ServerQuestions:
         turn_id: The turn that waits for the answers.
         available_tools: The tools that the model may call.
         mode: The way to deal with questions.
+        elicits: When servers may ask.
 
     Attributes:
         has_asked: Whether any was asked.
@@ -46,7 +50,9 @@ class ServerQuestions:
         turn_id: str,
         available_tools: AvailableTools,
         mode: ApprovalMode,
+        elicits: Elicits = "always",
     ) -> None:
+        self._elicits = elicits
         self.has_asked = False
         self.unheard = asyncio.Event()
         self.mode = mode
@@ -76,7 +82,9 @@ class ServerQuestions:
             retry: What the call is repeated with; None if it is still running.
         """
         self._counts[request.server] += 1
-        if self.mode == "deny" or self._counts[request.server] > MAX_QUESTIONS:
+        is_shown = self._elicits == "always" or (self._elicits == "between_calls" and retry)
+        is_many = self._counts[request.server] > MAX_QUESTIONS
+        if self.mode == "deny" or not is_shown or is_many:
             return None
         self.has_asked = True
         return self._store.ask(

@@ -1,8 +1,11 @@
 """Builds what drives the turns of clients: their tools, and who is asked about them."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from chat.approvals.approver import Approver
+from chat.approvals.server_questions import Elicits
 from chat.approvals.store import ConfirmationStore
 from chat.start.claiming import ClaimedTurn
 from chat.start.preparation import TurnPreparer
@@ -11,8 +14,11 @@ from chat.turn.engine import TurnEngine
 from chat.turn.observer import TurnObserver
 from chat.turn.tool_calls import ToolCallRunner
 
-_WITHOUT_QUESTIONS = frozenset({"chat_completions", "responses", "messages", "ollama"})
-"""The protocols whose clients can't be shown the questions of servers."""
+_ELICITS: Mapping[str, Elicits] = {
+    **dict.fromkeys(("chat_completions", "responses", "messages", "ollama"), "never"),
+    "ag_ui": "between_calls",
+}
+"""The protocols whose clients can't be shown all questions of servers (docs/decisions/0195)."""
 
 
 def build_engine(
@@ -40,7 +46,7 @@ def build_engine(
         keep_settings=writer.keep_tool_settings,
         request=msgspec.to_builtins(request.noted(), enc_hook=dict),
         asked_at=job.asked_at,
-        elicits=request.dialect not in _WITHOUT_QUESTIONS,
+        elicits=_ELICITS.get(request.dialect, "always"),
     )
     return TurnEngine(
         job,

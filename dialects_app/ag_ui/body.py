@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Required, TypedDict
 import msgspec
 from msgspec import Meta
 
-from chat.approvals.confirmation import Decision
+from chat.approvals.confirmation import Confirmation, Decision
 from dialects_app.shared.fields import refuse
 from models_app.language_model import Think
 from sessions_app.bounds import FEW
@@ -73,6 +73,21 @@ class ResumeIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return Decision(
             confirmation_id=self.interrupt_id, approved=self.approves, arguments=arguments
         )
+
+    def answer_to(self, question: Confirmation | None) -> Decision:
+        """Return the decision on a question, if it is known what it asks.
+
+        Raises:
+            ValidationFailed: The edited arguments, or the values for a form, are no object.
+        """
+        if question is None or question.kind == "call":
+            return self.decision
+        if self.status != "resolved":
+            return Decision(confirmation_id=self.interrupt_id, approved=False)
+        if question.schema is not None and not isinstance(self.payload, Mapping):
+            refuse("resume", "The 'payload' is an object with the values.")
+        content = None if question.schema is None else self.payload
+        return Decision(confirmation_id=self.interrupt_id, approved=True, content=content)
 
 
 class PropsIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

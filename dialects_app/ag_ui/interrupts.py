@@ -17,6 +17,7 @@ RESPONSE_SCHEMA: Mapping[str, Any] = {
     "required": ["approved"],
 }
 """The schema of the answers to interrupts."""
+_NO_VALUES: Mapping[str, Any] = {"type": "object", "properties": {}}
 
 
 def interrupt_of(
@@ -29,7 +30,7 @@ def interrupt_of(
         tool_call_id: The displayed id of the call.
         subagent_run_id: The agent's run, if an agent made the call.
     """
-    return _interrupt(
+    interrupt = _interrupt(
         question.confirmation_id,
         tool_call_id=tool_call_id,
         tool_name=question.tool_name,
@@ -39,11 +40,12 @@ def interrupt_of(
         asked_because=None if question.reason is UNSET else question.reason,
         subagent_run_id=subagent_run_id,
     )
+    return interrupt if question.kind is UNSET else _of_server(interrupt, question)
 
 
 def interrupt_of_pending(confirmation: Confirmation) -> dict[str, Any]:
     """Return the interrupt for a pending approval of a session."""
-    return _interrupt(
+    interrupt = _interrupt(
         confirmation.confirmation_id,
         tool_call_id=confirmation.tool_call_id if confirmation.agent_name is None else None,
         tool_name=confirmation.tool_name,
@@ -52,6 +54,22 @@ def interrupt_of_pending(confirmation: Confirmation) -> dict[str, Any]:
         agent_name=confirmation.agent_name,
         asked_because=confirmation.reason,
     )
+    return interrupt if confirmation.kind == "call" else _of_server(interrupt, confirmation)
+
+
+def _of_server(
+    interrupt: Mapping[str, Any], question: ToolConfirmationRequired | Confirmation
+) -> dict[str, Any]:
+    """Return the interrupt for a server's question: values for a form, or an address to open."""
+    about = {"server": question.server, "url": question.url or None}
+    more = {key: value for key, value in about.items() if value is not None}
+    return {
+        **interrupt,
+        "reason": "input",
+        "message": question.message,
+        "responseSchema": question.schema or _NO_VALUES,
+        "metadata": {**interrupt["metadata"], **more},
+    }
 
 
 def _interrupt(

@@ -261,7 +261,9 @@ class Runs:
             refuse("resume", "No call of the thread waits for an answer.")
         if new_input.has_user_message and any(each.status == "resolved" for each in given.values()):
             refuse("resume", "Answers come alone: say more when the calls have run.")
-        decisions = [each.decision for each in given.values()]
+        answered = await self._space.confirmations.answered(session_id)
+        asked = {each.confirmation_id: each for each in [*answered, *pending]}
+        decisions = [each.answer_to(asked.get(name)) for name, each in given.items()]
         await self._space.confirmations.check(session_id, decisions)
         return decisions
 

@@ -276,6 +276,10 @@ class UIMessageProjector(TurnFold):
         self._add(tool_chunk("tool-input-available", call_id, toolName=name, input=arguments))
 
     def _on_tool_call_confirmation_required(self, question: ToolConfirmationRequired) -> None:
+        if question.kind is not UNSET:  # the call runs, or is repeated: the stream goes on
+            told = msgspec.to_builtins(question)
+            self._add(chunk("data-elicitation", id=question.confirmation_id, data=told))
+            return
         inner = question.inner_tool_call_id
         call_id = question.tool_call_id if inner is UNSET else inner
         self._asked.add(question.confirmation_id)

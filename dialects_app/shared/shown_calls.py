@@ -52,5 +52,7 @@ def result_text(result: ToolResultReceived | AgentToolResult) -> str:
 def questions_of(pending: Iterable[Confirmation]) -> Mapping[str, str]:
     """Return the pending approvals of a session's own calls (not agents'), by call id."""
     return {
-        asked.tool_call_id: asked.confirmation_id for asked in pending if asked.agent_name is None
+        asked.tool_call_id: asked.confirmation_id
+        for asked in pending
+        if asked.agent_name is None and asked.kind == "call"
     }

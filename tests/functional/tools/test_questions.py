@@ -266,20 +266,54 @@ def test_a_call_of_the_older_protocol_is_interrupted_with_the_server(
     assert not orders.exists()
 
 
-# Protocols without forms
+# Other protocols
 
 
-@pytest.mark.parametrize("era", ERAS)
-def test_clients_of_other_protocols_are_asked_nothing(
-    person: Person, script: Any, orders: Path, era: str
-) -> None:
-    body = {
-        "model": "qwen3:14b",
-        "messages": [
-            {"role": "user", "content": calling(script, era, "order", item="tea", path=str(orders))}
-        ],
-    }
-    answer = person.http.post("/../../v1/chat/completions", json=body)
-
+def run(person: Person, session_id: str, **body: Any) -> list[dict[str, Any]]:
+    """Run a turn over AG-UI, and return its events."""
+    given = {"threadId": session_id, "runId": "run", "messages": [], **body}
+    answer = person.http.post("/agui", json=given)
     assert answer.status_code == 200, answer.text
+    lines = answer.text.splitlines()
+    return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
+
+
+def test_ag_ui_is_interrupted_by_a_question(person: Person, script: Any, orders: Path) -> None:
+    session_id = session_at(person, "new")
+    message = calling(script, "new", "order", item="tea", path=str(orders))
+
+    *_, ended = run(person, session_id, messages=[{"id": "m1", "role": "user", "content": message}])
+    [interrupt] = ended["outcome"]["interrupts"]
+    assert (interrupt["reason"], interrupt["message"]) == ("input", "Which size?")
+    assert interrupt["responseSchema"]["properties"]["size"]["enum"] == ["small", "large"]
+    assert interrupt["metadata"]["server"] == "new"
+    answer = {"interruptId": interrupt["id"], "status": "resolved", "payload": {"count": 6}}
+    seen = run(person, session_id, resume=[answer])
+
+    assert seen[-1]["type"] == "RUN_FINISHED"
+    assert orders.read_text() == "tea small 6 \n"
+
+
+def test_ag_ui_declines_by_cancelling(person: Person, script: Any, orders: Path) -> None:
+    session_id = session_at(person, "new")
+    message = calling(script, "new", "order", item="tea", path=str(orders))
+    *_, ended = run(person, session_id, messages=[{"id": "m1", "role": "user", "content": message}])
+    [interrupt] = ended["outcome"]["interrupts"]
+
+    seen = run(person, session_id, resume=[{"interruptId": interrupt["id"], "status": "cancelled"}])
+
+    assert "elicitation was decline" in json.dumps(seen)
+    assert not orders.exists()
+
+
+def test_ag_ui_declines_what_is_asked_in_the_middle_of_a_call(
+    person: Person, script: Any, orders: Path
+) -> None:
+    session_id = session_at(person, "old")
+    message = calling(script, "old", "order", item="tea", path=str(orders))
+
+    seen = run(person, session_id, messages=[{"id": "m1", "role": "user", "content": message}])
+
+    assert seen[-1]["outcome"]["type"] == "success"
+    assert "elicitation was decline" in json.dumps(seen)
     assert not orders.exists()

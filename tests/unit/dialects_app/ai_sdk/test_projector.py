@@ -137,6 +137,20 @@ def test_who_answered_gets_what_follows_in_the_same_message() -> None:
     assert text_of(chunks) == "Three."
 
 
+def test_a_question_of_a_server_is_a_part_of_its_own_and_the_stream_goes_on() -> None:
+    schema = {"type": "object", "properties": {}}
+    asked = question(kind="input", server="shop", message="Which size?", schema=schema)
+
+    chunks = show(asked, WAITING, result(), complete())
+
+    [part] = [each for each in chunks if each["type"] == "data-elicitation"]
+    assert part["id"] == "conf_0"
+    shown = ("kind", "server", "message", "schema")
+    assert [part["data"][key] for key in shown] == ["input", "shop", "Which size?", schema]
+    assert "tool-approval-request" not in [each["type"] for each in chunks]
+    assert chunks[-1]["type"] == "finish"
+
+
 def test_who_answered_is_asked_again_by_the_next_question() -> None:
     first, second = question(0), question(1)
     events = [STARTED, first, WAITING, result(0), CONTINUED, second, WAITING]
