@@ -164,7 +164,7 @@ def flat_schema(schema: Any) -> Mapping[str, Any]:
 def fill(content: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the values of a form, with the schema's defaults for those that are missing.
 
-    Runs in this process: a ``flat_schema`` has nothing that takes long.
+    Runs in this process: a ``flat_schema`` has nothing that takes long (docs/decisions/0194).
 
     Raises:
         ValidationFailed: They do not fit; ``details.field`` names the value, no words contain it.
