@@ -318,8 +318,9 @@ def _checked(entry: _Entry, directory: Path, environment: Mapping[str, str]) -> 
 def _login(
     entry: _Entry, headers: Mapping[str, str], environment: Mapping[str, str]
 ) -> OAuthSpec | None:
-    """Return how to log in; None if a header says who asks."""
-    if any(name.lower() == "authorization" for name in headers):
+    """Return how to log in; None if a header, or a user in the address, says who asks."""
+    has_user = "@" in urlsplit(entry.url or "").netloc
+    if has_user or any(name.lower() == "authorization" for name in headers):
         return None
     oauth = entry.oauth or OAuthSpec()
     if (fault := oauth.fault()) is not None:

@@ -261,7 +261,7 @@ class ServerLogin:
     async def aclose(self) -> None:
         """Wait for a renewal: what it gets would be lost."""
         if self._renewing is not None:
-            await asyncio.wait([self._renewing])
+            await asyncio.wait([self._renewing], timeout=RENEWAL_SECONDS)
 
     async def _tell(self) -> None:
         await asyncio.to_thread(self._policy.notice, self.name)

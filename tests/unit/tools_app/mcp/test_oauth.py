@@ -173,3 +173,18 @@ async def test_old_servers_without_metadata_are_asked_at_their_own_origin(lab):
         await lab.logins.finish(come_back_of(logins.authorize(begun.url)))
 
         assert (await lab.call("docs__run")).success
+
+
+async def test_a_user_in_an_address_is_sent_as_ever(lab):
+    seen = []
+
+    def mcp(method, path, headers, body):
+        seen.append(headers.get("authorization"))
+        return older_server(lambda: {"content": []})(method, json.loads(body or b"{}"), headers)
+
+    async with serving(mcp) as origin:
+        await lab.configure(docs={"url": origin.replace("//", "//me:hush@") + "/mcp"})
+
+        assert (await lab.call("docs__run")).success
+
+    assert set(seen) == {"Basic bWU6aHVzaA=="}

@@ -21,6 +21,10 @@ def test_a_header_says_who_asks_instead_of_a_login():
     assert spec.oauth is None
 
 
+def test_a_user_in_the_address_says_who_asks_too():
+    assert parse({"url": "https://me:hush-hush@mcp.example/mcp"}).oauth is None
+
+
 def test_a_secret_comes_from_a_variable_and_is_not_shown():
     spec = parse({"url": URL, "oauth": HAND}, environment={"SECRET": "hush-hush-hush"})
 
