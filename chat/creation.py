@@ -14,6 +14,7 @@ from typing import Any, get_args
 from chat.start.held_keys import freed_on_failure, under_key
 from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
 from chat.summaries.models import SummaryModels
+from mochi_project.keys.key import require_scope
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
 from prompts_app.service import SystemPromptService
@@ -25,6 +26,7 @@ from sessions_app.service import SessionManager
 from sessions_app.session import ContextStrategy, Session
 from sessions_app.session_settings import change_settings
 from sessions_app.store.repository import SessionReader
+from tools_app.policy import allows_without_asking
 
 logger = logging.getLogger(__name__)
 
@@ -86,8 +88,11 @@ class SessionFactory:
 
     async def check_names(self, body: SessionCreateIn | SessionUpdateIn) -> Sequence[str]:
         """Raise for unusable models, strategies and agents; return warnings about missing ones."""
+        tools = body.tool_settings.to_value() if body.tool_settings else None
+        if tools is not None and allows_without_asking(tools):
+            require_scope("approve")
         warnings = await self.names.missing(
-            tools=body.tool_settings.to_value() if body.tool_settings else None,
+            tools=tools,
             agents=body.agent_settings.to_value() if body.agent_settings else None,
         )
         if body.summary_model is not None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from chat.errors import EventNotReached, NoActiveTurn, ShuttingDown
+from chat.errors import EventNotReached, NoActiveTurn, ShuttingDown, TurnLimitReached
 from chat.remote.remote_turns import ActiveTurn, CancelReport
 from chat.stream.notes import JobNoted
 from chat.stream.subscription import Subscription
@@ -14,6 +14,7 @@ from chat.stream.turn_stream import TurnStream
 from chat.turn.engine import TurnEngine
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import Input, State
+from mochi_project.keys.ring import WhenEnded
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import unmark_cancelled
 
@@ -69,6 +70,17 @@ class LiveTurn:
             keep=keep,
             noted=noted,
         )
+
+    def end_within(self, seconds: float, most: float) -> None:
+        """End the turn with an error after these seconds, of the most that it may take."""
+        error = TurnLimitReached(f"The turn took longer than {most:g} seconds.", seconds=most)
+        timer = asyncio.get_running_loop().call_later(seconds, self.engine.stop, Input.ERROR, error)
+        self.task.add_done_callback(lambda _: timer.cancel())
+
+    def end_with_key(self, key_id: str | None, when_ended: WhenEnded) -> None:
+        """Cancel the turn, or let it go on without listeners, when the key ends that began it."""
+        unwatch = when_ended(key_id, lambda keeps: self.detach() if keeps else self.engine.cancel())
+        self.task.add_done_callback(lambda _: unwatch())
 
     @property
     def hands_over(self) -> bool:

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from chat.approvals.store import ConfirmationStore
-from chat.errors import NoActiveTurn, ShuttingDown, TurnLimitReached, TurnLost
+from chat.errors import NoActiveTurn, ShuttingDown, TurnLost
 from chat.live_turn import LiveTurn, abandon
 from chat.remote.ephemeral import Removal
 from chat.remote.recovery import TurnRecovery
@@ -23,17 +23,17 @@ from chat.start.preparation import ChatPreparation, TurnPreparer
 from chat.start.queued_messages import QueuedPreparation
 from chat.start.resuming import TurnTakeover
 from chat.start.turn_limits import TurnLimits, TurnPlaces, call_at_end
-from chat.start.turn_request import TurnRequest
+from chat.start.turn_request import TurnRequest, admitted
 from chat.storage.journal import TurnJournal
 from chat.storage.signal_inbox import SignalInbox
 from chat.storage.signals import SignalKind, Signals
 from chat.stream.numbered_event import Listener
-from chat.turn.engine import TurnEngine
 from chat.turn.observer import TURN_LOG, TurnObserver
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import Input, State
 from chat.turn.turn_ids import started_at
 from chat.work_threads import InThread
+from mochi_project.keys.ring import WhenEnded
 from sessions_app.deadline import END_SECONDS, NEVER, Deadline
 from sessions_app.errors import MochiError
 from sessions_app.session import Session
@@ -78,12 +78,12 @@ class TurnRegistry:
         observer: TurnObserver = TURN_LOG,
         in_thread: InThread = asyncio.to_thread,
         deadline: Deadline = NEVER,
+        when_key_ends: WhenEnded = lambda *_: lambda: None,
     ) -> None:
         self._build = partial(build_engine, preparer, confirmation_store, observer)
-        self._deadline = deadline
+        self._deadline, self._when_key_ends = deadline, when_key_ends
         self._on_answer = on_answer
-        self._preparer = preparer
-        self._limits = limits
+        self._preparer, self._limits = preparer, limits
         self._places = places or TurnPlaces(limits.active, limits.per_client)
         self._removal = Removal(forget, in_thread) if forget is not None else None
         self._remote = remote
@@ -155,10 +155,11 @@ class TurnRegistry:
 
         Raises:
             SessionNotFound, SessionCorrupt, SessionBusy, SessionExists: By the session.
+            ScopeMissing: By what it asks for (``admitted``).
             ShuttingDown, TooManyTurns: By this process (of which ``client`` may take a part).
             MochiError: By the request (``ChatPreparation``), and by its decisions.
         """
-        preparation = ChatPreparation(self._preparer, request, model)
+        preparation = ChatPreparation(self._preparer, admitted(request), model)
         start = partial(self._start, session_id, preparation, announce, new, keep)
         return await self._place(start, client)
 
@@ -321,7 +322,7 @@ class TurnRegistry:
     def _run(self, claimed: ClaimedTurn, request: TurnRequest, *, keep: bool = True) -> LiveTurn:
         """Run a claimed turn, and note how other processes can go on with it, if they may."""
         self._inbox.open()
-        loop = self._loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()
         job, seconds = claimed.job, self._limits.seconds
         session_id = job.session.session_id
         noted = self._resumer.takeover.noted(request, job.session)
@@ -340,8 +341,9 @@ class TurnRegistry:
             noted=noted,
         )
         self._live[session_id] = turn
-        limit = loop.call_later(seconds, _end_over_time, turn.engine, self._limits.seconds)
-        turn.task.add_done_callback(partial(self._ended, turn, limit))
+        turn.end_within(seconds, self._limits.seconds)
+        turn.end_with_key(request.key_id, self._when_key_ends)
+        turn.task.add_done_callback(partial(self._ended, turn))
         self._inbox.ready(turn.turn_id)
         self._stop_lost()  # while it was starting, perhaps
         return turn
@@ -361,8 +363,7 @@ class TurnRegistry:
                 if turn.owner in self._lost_owners:
                     turn.engine.stop(Input.LOST, TurnLost())
 
-    def _ended(self, turn: LiveTurn, limit: asyncio.TimerHandle, _: asyncio.Task[Outcome]) -> None:
-        limit.cancel()
+    def _ended(self, turn: LiveTurn, _: asyncio.Task[Outcome]) -> None:
         self._inbox.forget(turn.turn_id)
         if self._live.get(turn.session_id) is turn:
             del self._live[turn.session_id]
@@ -393,8 +394,3 @@ class TurnRegistry:
                 turn.obey(kind)
                 return True
         return False
-
-
-def _end_over_time(engine: TurnEngine, seconds: float) -> None:
-    error = TurnLimitReached(f"The turn took longer than {seconds:g} seconds.", seconds=seconds)
-    engine.stop(Input.ERROR, error)

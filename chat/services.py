@@ -46,6 +46,7 @@ from chat.turn.observer import TURN_LOG, TurnObserver, TurnObservers
 from chat.work_threads import FILE_THREADS, OBJECT_THREADS, WorkThreads
 from mochi_project.app import Factory, ServicePool, Services
 from mochi_project.configuration.app_settings import AppSettings
+from mochi_project.keys.ring import KeyRing
 from mochi_project.principal import DEFAULT_OWNER
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
@@ -162,8 +163,7 @@ def _space(
         forget: Removes a session, in a thread, after its turn; None keeps sessions.
     """
     storage, signals = services.get(Storages)[kind], services.get(Signals)
-    remote = _remote(services, storage)
-    observer = services.get(TurnObserver)
+    remote, observer = _remote(services, storage), services.get(TurnObserver)
     if kind is SessionKind.CHAT:
         observer = TurnObservers((observer, services.get(Notifier)))
     registry = TurnRegistry(
@@ -181,6 +181,7 @@ def _space(
         in_thread=services.get(WorkThreads).run,
         observer=observer,
         deadline=services.get(Deadline),
+        when_key_ends=services.get(KeyRing).when_ended,
     )
     confirmations = ConfirmationService(
         confirmation_store=storage.confirmation_store,

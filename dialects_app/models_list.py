@@ -23,6 +23,7 @@ from models_app.errors import (
     Unauthorized,
 )
 from models_app.language_model import ModelInfo
+from models_app.names import is_permitted
 from models_app.profiles import Profile
 from sessions_app.errors import MochiError
 
@@ -149,7 +150,8 @@ async def _profile_info(models: ModelCatalogue, profile: Profile) -> ModelInfo:
 
 async def _profiles(models: ModelCatalogue) -> Sequence[ModelInfo]:
     found = (await asyncio.to_thread(models.profiles.list)).profiles
-    return await asyncio.gather(*(_profile_info(models, profile) for profile in found))
+    mine = (profile for profile in found if is_permitted(f"profile:{profile.name}"))
+    return await asyncio.gather(*(_profile_info(models, profile) for profile in mine))
 
 
 async def _no_profiles() -> Sequence[ModelInfo]:

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 from django.http import HttpRequest
 from ninja import Status
 
@@ -9,6 +10,7 @@ from mochi_project.app import service
 from mochi_project.routing import Router, needs
 from models_app.catalogue import ModelCatalogue, ModelListing
 from models_app.language_model import ModelInfo
+from models_app.names import is_permitted
 from models_app.profile_schemas import (
     ProfileCreateIn,
     ProfileListOut,
@@ -64,7 +66,9 @@ async def get_model(request: HttpRequest, model_name: str) -> ModelInfo:
 )
 async def list_profiles(request: HttpRequest) -> ProfileListing:
     """List the profiles."""
-    return await asyncio.to_thread(service(ModelCatalogue).profiles.list)
+    listing = await asyncio.to_thread(service(ModelCatalogue).profiles.list)
+    mine = [each for each in listing.profiles if is_permitted(f"profile:{each.name}")]
+    return msgspec.structs.replace(listing, profiles=mine)
 
 
 @router.post(

@@ -14,6 +14,7 @@ from models_app.errors import ModelError, ModelNotFound, NetworkError, OllamaUnr
 from models_app.language_model import AgentModels, LanguageModel, ModelInfo
 from models_app.missing_models import explained
 from models_app.model_calls import ModelCallLog, ModelCallObserver, ObservedModel
+from models_app.names import permitted, require_usable
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.prices import NO_PRICES, Prices
 from models_app.profile_language_model import Gate, ProfileLanguageModel, always_open
@@ -22,7 +23,7 @@ from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import KNOWN_VENDORS
 from models_app.vendors.vendor import Vendor
 from models_app.window_sizes import LoadedWindow
-from sessions_app.session import AGENT_PREFIX, MODEL_NAME_LENGTH
+from sessions_app.session import AGENT_PREFIX
 from sessions_app.store.records import Records
 
 LOOK_UP_SECONDS = 5.0
@@ -149,7 +150,7 @@ class ModelCatalogue:
         Raises:
             ModelError: Ollama can't be asked.
         """
-        return await self._ollama.list_models()
+        return permitted(await self._ollama.list_models())
 
     async def listing(self) -> ModelListing:
         """List the models of every configured provider, concurrently.
@@ -187,7 +188,7 @@ class ModelCatalogue:
 
         ``list`` and ``listing`` have none of them, as they have no profiles.
         """
-        return await self._agents.list_models() if self._agents is not None else ()
+        return permitted(await self._agents.list_models()) if self._agents is not None else ()
 
     async def get(self, name: str) -> ModelInfo:
         """Return a model's facts.
@@ -250,15 +251,10 @@ class ModelCatalogue:
 
         Raises:
             ModelNotFound: The name is empty or too long, or its provider is not there.
+            ModelNotPermitted: The key of the request is for other models.
         """
+        require_usable(name)
         name = self._aliases.meant(name)
-        if len(name) > MODEL_NAME_LENGTH:
-            shown = f"{name[:50]}..."
-            raise ModelNotFound(
-                f"Model '{shown}' not found: a model's name has {MODEL_NAME_LENGTH} characters at "
-                f"most, this one has {len(name):,}.",
-                model=shown,
-            )
         prefix, colon, rest = name.partition(":")
         if colon and prefix in _NAMES and not self._has(prefix):
             raise ModelNotFound(
@@ -342,7 +338,7 @@ class ModelCatalogue:
         listed = {info.name for info in models}
         names = [name for name in self._aliases.names if name not in listed]
         aliased = await asyncio.gather(*(self.look_up(name, must_exist=False) for name in names))
-        return [*models, *(info for info in aliased if info is not None)]
+        return permitted([*models, *(info for info in aliased if info is not None)])
 
     def _has(self, prefix: str) -> bool:
         if prefix == _AGENT:

@@ -8,6 +8,7 @@ from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelError, ModelNotFound
 from models_app.expiring_cache import ExpiringCache
 from models_app.language_model import ModelInfo
+from models_app.names import patterns
 
 CACHE_SECONDS = 10.0
 """The time for which the choice holds, if it is not configured."""
@@ -68,10 +69,11 @@ class DefaultModel:
 
     async def first(self) -> tuple[str, str]:
         """Return the first model that there is, and why, whatever is configured."""
-        known = self._first.get("")
+        key = " ".join(patterns())
+        known = self._first.get(key)
         if known is None:
             known = await self._find_first()
-            self._first.set("", known)
+            self._first.set(key, known)
         return known
 
     async def _find_first(self) -> tuple[str, str]:

@@ -6,6 +6,7 @@ The tree::
       + ModelError
         + ModelNotFound           MODEL_NOT_FOUND
           * ProfileNotFound       PROFILE_NOT_FOUND
+          * ModelNotPermitted     FORBIDDEN
         * ProfileExists           PROFILE_EXISTS
         * ThinkingNotSupported    VALIDATION_ERROR
         * ToolsNotSupported       VALIDATION_ERROR
@@ -66,6 +67,19 @@ class ModelNotFound(ModelError):
     """The provider does not have this model."""
 
     code = "MODEL_NOT_FOUND"
+
+
+class ModelNotPermitted(ModelNotFound):
+    """The key of the request is for other models: for it, there is no such one."""
+
+    code = "FORBIDDEN"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"The key of this request is not for model '{name}': GET /api/v1/models lists those "
+            "that it is for.",
+            model=name,
+        )
 
 
 class ProfileNotFound(ModelNotFound):

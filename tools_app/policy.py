@@ -65,6 +65,13 @@ class RememberedPolicy(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def allows_without_asking(settings: ToolSettings) -> bool:
+    """Return whether the settings let calls run for which others would ask a person."""
+    scopes = (scope.policy for each in settings.tool_scopes.values() for scope in each)
+    policies = {settings.execution_policy, *settings.tool_policies.values(), *scopes}
+    return NEVER_CONFIRM in policies
+
+
 def policy_name(tool_name: str, agent_name: str | None) -> str:
     """Return the name of a tool in ``tool_policies``; one of an agent has the agent's before it."""
     return tool_name if agent_name is None else f"{agent_name}.{tool_name}"

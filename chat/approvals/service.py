@@ -15,6 +15,7 @@ from chat.approvals.waiting import still_asked
 from chat.errors import ConfirmationNotFound
 from chat.storage.signals import Signals
 from chat.work_threads import WorkThreads
+from mochi_project.keys.key import require_scope
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.policy_scope import MOST_SCOPES
 from sessions_app.session import ToolSettings
@@ -94,7 +95,7 @@ class ConfirmationService:
                 session, too: all, or those that fit globs by the names of arguments.
 
         Raises:
-            SessionNotFound: There is no such session.
+            SessionNotFound, ScopeMissing: By the session; by who acts, who may not answer.
             ConfirmationNotFound: The session has no such question (any more).
             ConfirmationAlreadyDecided, ConfirmationExpired: This answer comes too late.
             ValidationFailed: It can't be remembered, or the arguments do not fit the tool, or the
@@ -143,6 +144,7 @@ class ConfirmationService:
         decide: Callable[..., tuple[Confirmation, ApprovalDecision]],
         remember: Remember,
     ) -> tuple[Confirmation, ApprovalDecision]:
+        require_scope("approve")
         session = self._repository.load(session_id)
         pending = self._confirmation_store.pending(session_id)
         gone = [asked for asked in pending if not still_asked(session, asked)]

@@ -8,7 +8,10 @@ from typing import Self
 from chat.http.projector import Projector, UnchangedEvents
 from chat.http.pushed_response import PushedResponse, Sink
 from chat.stream import heartbeat
+from chat.stream.encoding import encode_event
+from chat.stream.events import Done, Failed
 from chat.stream.numbered_event import Listener, NumberedEvent
+from mochi_project.errors.messages import KEY_ENDED
 
 HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -43,12 +46,14 @@ class EventStreamBody:
         "_fed",
         "_has_begun",
         "_has_left",
+        "_last",
         "_leave",
         "_listener",
         "_loop",
         "_projector",
         "_quiet_since",
         "_refused",
+        "_waiting",
         "sink",
     )
 
@@ -66,14 +71,24 @@ class EventStreamBody:
         self._refused = b""
         self._fed = 0
         self._quiet_since = 0.0
+        self._last: Sequence[NumberedEvent] | None = None
+        self._waiting: asyncio.Task[object] | None = None
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
         push = self._push if self._has_begun and self.sink is not None else None
-        while self._refused or not self._projector.has_ended:
-            events = self._ahead or await self._listener.next(push)
+        while not self._is_revoked() and (self._refused or not self._projector.has_ended):
+            self._waiting = asyncio.current_task()
+            try:
+                events = self._ahead or await self._listener.next(push)
+            except asyncio.CancelledError:
+                if not self._is_revoked() or _is_cancelled():
+                    raise
+                break
+            finally:
+                self._waiting = None
             if events is None:
                 break
             self._ahead = ()
@@ -82,7 +97,29 @@ class EventStreamBody:
                 chunk = self._begin(chunk)
             if chunk:
                 return chunk
+        if self._last:
+            chunk = self._refused + self._projector.feed(self._last)
+            self._refused, self._last = b"", ()
+            return chunk if self._has_begun else self._begin(chunk)
         raise StopAsyncIteration
+
+    def _is_revoked(self) -> bool:
+        return self._last is not None
+
+    def revoke(self) -> None:
+        """End the stream with an error of its own: the key that opened it has ended."""
+        if self._last is not None or self._projector.has_ended:
+            return
+        failed = Failed(code="UNAUTHENTICATED", message=KEY_ENDED, details={"retryable": False})
+        data = encode_event(failed)
+        # Without an id: it is in no journal, and the last one is still where to go on.
+        frame = f"event: {failed.event}\ndata: {data}\n\n"
+        last = [NumberedEvent(0, failed.event, data, frame)]
+        if not isinstance(self._projector, UnchangedEvents):  # others end by it
+            last.append(NumberedEvent(0, Done.event, encode_event(Done(session_id=""))))
+        self._last = last
+        if self._waiting is not None:
+            self._waiting.cancel()
 
     async def look_ahead(self) -> bool:
         """Wait for the first events and keep them; False when the turn ended without any."""
@@ -121,7 +158,7 @@ class EventStreamBody:
     def _push(self, events: Sequence[NumberedEvent]) -> bool:
         """Project events and write them at once: the hot path."""
         sink, projector = self.sink, self._projector
-        if sink is None:
+        if sink is None or self._last is not None:
             return False
         chunk = projector.feed(events)
         if chunk:
@@ -146,6 +183,12 @@ class EventStreamBody:
         return b""
 
 
+def _is_cancelled() -> bool:
+    """Take back one cancellation of this task; return whether there are others."""
+    task = asyncio.current_task()
+    return task is None or task.uncancel() > 0
+
+
 class EventStream(PushedResponse):
     """Streams a turn's events to a client.
 
@@ -166,6 +209,10 @@ class EventStream(PushedResponse):
         super().__init__(body, headers={**HEADERS, **headers})
         self._body = body
         self._committed = committed
+
+    def revoke(self) -> None:
+        """End the stream with an error of its own."""
+        self._body.revoke()
 
     def __aiter__(self) -> EventStreamBody:
         """Return the body itself: Django's generators around it would not close it."""

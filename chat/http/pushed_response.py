@@ -16,3 +16,6 @@ class PushedResponse(StreamingHttpResponse):
     """
 
     sink: Sink | None = None
+
+    def revoke(self) -> None:
+        """End the stream, since the key that opened it has ended."""

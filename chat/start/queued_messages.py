@@ -14,7 +14,7 @@ from chat.start.preparation import (
     user_message,
 )
 from chat.start.resuming import ResumedPreparation
-from chat.start.turn_request import TurnRequest, request_of
+from chat.start.turn_request import TurnRequest, admitted, request_of
 from chat.turn.job import TurnJob
 from sessions_app.errors import ValidationFailed
 from sessions_app.inbox import InboxMessage
@@ -42,6 +42,7 @@ def queued_message(
     said = _said(request)
     if said is None:
         return None
+    request = admitted(request)
     more = {"settings": request.settings, "extra": said.extra}
     asked = {**request.noted(), **{name: value for name, value in more.items() if value}}
     return InboxMessage(

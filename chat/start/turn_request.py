@@ -8,11 +8,14 @@ import msgspec
 from chat.approvals.confirmation import Decision
 from chat.approvals.server_questions import ApprovalMode
 from chat.turn.observer import Dialect
+from mochi_project.keys.key import require_scope
+from mochi_project.principal import principal
 from models_app.language_model import Think
 from sessions_app.decoding import convert_to
 from sessions_app.edits import Rewind
 from sessions_app.messages import Attachment, Message, ToolSpec
-from sessions_app.session import OnCrash
+from sessions_app.session import OnCrash, ToolSettings
+from tools_app.policy import allows_without_asking
 
 _NOTED = (
     "think",
@@ -26,6 +29,7 @@ _NOTED = (
     "requires_fit",
     "on_crash",
     "dialect",
+    "key_id",
 )
 """The fields of a request that nothing else in a session or a journal has."""
 
@@ -71,6 +75,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
         on_crash: What becomes of the turn if its process dies; None leaves it to the session, and
             then to the server.
         keyed: Whether an ``Idempotency-Key`` stands for it.
+        key_id: The key of who sent it, with which the turn ends; None without one.
     """
 
     message: str | None = None
@@ -94,12 +99,26 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     dialect: Dialect = "native"
     on_crash: OnCrash | None = None
     keyed: bool = False
+    key_id: str | None = None
 
     def noted(self) -> Mapping[str, Any]:
         """Return what another process needs to go on with the turn, as ``request_of`` reads it."""
         given = {name: getattr(self, name) for name in _NOTED}
         default = TurnRequest()
         return {name: value for name, value in given.items() if value != getattr(default, name)}
+
+
+def admitted(request: TurnRequest) -> TurnRequest:
+    """Return a request with the key of who acts.
+
+    Raises:
+        ScopeMissing: It answers approvals, or relaxes policies, for somebody who may not.
+    """
+    tools: ToolSettings | None = request.settings.get("tool_settings")
+    if request.decisions or (tools is not None and allows_without_asking(tools)):
+        require_scope("approve")
+    key_id = principal().key_id
+    return request if key_id is None else msgspec.structs.replace(request, key_id=key_id)
 
 
 def request_of(noted: Mapping[str, Any]) -> TurnRequest:

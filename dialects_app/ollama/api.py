@@ -33,6 +33,7 @@ from mochi_project.http.clients import client_of
 from mochi_project.routing import Router, needs
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelError, ModelNotFound
+from models_app.names import is_permitted
 from sessions_app.service import SessionManager
 
 router = Router(scope="read", changes="chat", tags=["Ollama"])
@@ -73,8 +74,9 @@ async def running(request: HttpRequest) -> HttpResponse:
     """List the models that Ollama has loaded; none where it does not answer."""
     try:
         loaded = await service(ModelCatalogue).pass_to_ollama("/api/ps")
-        return HttpResponse(loaded, content_type=_JSON)
-    except ModelError:
+        models = msgspec.json.decode(loaded)["models"]
+        return _json({"models": [each for each in models if is_permitted(each["name"])]})
+    except (ModelError, LookupError, msgspec.DecodeError):
         return _json({"models": []})
 
 

@@ -20,6 +20,7 @@ Synchronous views and middleware keep working as in stock Django. Works with Dja
 # (docs/decisions/0040); test_handler.py runs with the newest Django.
 
 import asyncio
+from collections.abc import Callable
 from contextlib import nullcontext
 from types import TracebackType
 from typing import IO, Any, Self
@@ -36,10 +37,12 @@ from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
 from chat.http.pushed_response import PushedResponse
+from mochi_project.app import service
 from mochi_project.asgi_types import Receive, Scope, Send
 from mochi_project.errors.handlers import plain_error
 from mochi_project.exchange import Exchange
 from mochi_project.guard.root_path import path_below_root
+from mochi_project.keys.ring import KeyRing
 from mochi_project.principal import IN_SCOPE, acting_for
 
 
@@ -137,16 +140,20 @@ class AsyncHandler(ASGIHandler):
     ) -> None:
         response: HttpResponseBase | None = None
         exchange = Exchange.of(request.scope)
+        watched: Callable[[], object] | None = None
         try:
             async with CancelledOnDisconnect(exchange, receive):
                 response = await self.run_get_response(request)
                 if asks_head:
                     await self._send_head(response, send)
                     return
-                if exchange is not None and isinstance(response, PushedResponse):
-                    response.sink = exchange.sink(send)
+                if isinstance(response, PushedResponse):
+                    watched = _revocable(response, request.scope)
+                    response.sink = None if exchange is None else exchange.sink(send)
                 await self.send_response(response, send)
         finally:
+            if watched is not None:
+                watched()
             if response is None:
                 await signals.request_finished.asend(sender=self.__class__)
             elif signals.request_finished.receivers:
@@ -180,6 +187,14 @@ class AsyncHandler(ASGIHandler):
         head = HttpResponse(status=response.status_code, headers=response.headers)
         head.cookies = response.cookies
         await super().send_response(head, send)
+
+
+def _revocable(response: PushedResponse, scope: Scope) -> Callable[[], object] | None:
+    """End a stream with the key that opened it, if one did; return what stops watching that."""
+    acting = scope.get(IN_SCOPE)
+    if acting is None or acting.key_id is None:
+        return None
+    return service(KeyRing).when_ended(acting.key_id, lambda _: response.revoke())
 
 
 def detach_database_receivers() -> None:

@@ -12,9 +12,8 @@ from mochi_project.configuration.config import ServerSettings
 from mochi_project.errors import messages
 from mochi_project.guard.proxies import TrustedProxies, proxy_header
 from mochi_project.guard.refusal import Refused
-from mochi_project.keys.errors import ScopeMissing
-from mochi_project.keys.key import USUAL_SCOPES
-from mochi_project.keys.ring import KeyRing
+from mochi_project.keys.key import USUAL_SCOPES, ScopeMissing
+from mochi_project.keys.ring import KeyRing, is_key_token
 from mochi_project.principal import DEFAULT_OWNER, OPERATOR, InvalidOwner, Principal
 
 KEY_HEADERS = (b"x-api-key", b"api-key")
@@ -71,7 +70,7 @@ class Admission:
         named = self._named_by_proxy(scope, head)
         acting = self._by_token(head, ring)
         if named is None:
-            acting = acting or self._without_token(scope, ring)
+            acting = acting or self._without_token(scope, head, ring)
         elif acting is None:
             acting = Principal(named, frozenset(USUAL_SCOPES))
         elif acting.owner != named:
@@ -98,13 +97,15 @@ class Admission:
             raise Refused("UNAUTHENTICATED", messages.KEY_ENDED)
         return next(iter(found), None)
 
-    def _without_token(self, scope: Scope, ring: KeyRing | None) -> Principal:
+    def _without_token(self, scope: Scope, head: Head, ring: KeyRing | None) -> Principal:
         """Return the principal of a request without a token that is right.
 
+        Who sends a key never acts for another owner because it is not known, or not yet.
         Of a trusted proxy only what it passed on needs no token: other programs at its address
         are no clients that it let in (docs/decisions/0161).
         """
         closes = bool(self._owner_header) or (ring is not None and ring.closes)
+        closes = closes or any(map(is_key_token, _given_tokens(head)))
         header = proxy_header(scope["headers"])
         if (
             header is not None

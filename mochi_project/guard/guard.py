@@ -29,7 +29,7 @@ from mochi_project.guard.request_ids import request_id
 from mochi_project.guard.response_headers import AddingHeaders, Headers
 from mochi_project.guard.root_path import RootPath, path_below_root
 from mochi_project.guard.streamed_body import StreamedBody
-from mochi_project.keys.errors import ScopeMissing
+from mochi_project.keys.key import ScopeMissing
 from mochi_project.keys.ring import KeyRing
 from mochi_project.memory.large_bodies import leave_large_body
 from mochi_project.principal import IN_SCOPE, SCOPES, Principal

@@ -1,4 +1,4 @@
-"""Defines keys and their tokens, of which only a hash is kept."""
+"""Defines keys: their tokens, of which only a hash is kept, and their scopes."""
 
 import hashlib
 import secrets
@@ -8,8 +8,9 @@ from typing import Annotated
 
 import msgspec
 
-from mochi_project.principal import DEFAULT_OWNER, Principal, Scope
+from mochi_project.principal import DEFAULT_OWNER, Principal, Scope, principal
 from sessions_app.decoding import convert_to
+from sessions_app.errors import MochiError
 
 OWNER_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 MOST_CHARACTERS = 200
@@ -110,3 +111,26 @@ def hash_of(token: bytes) -> str:
 def utc_now() -> datetime:
     """Return the time, in whole seconds."""
     return datetime.now(UTC).replace(microsecond=0)
+
+
+class ScopeMissing(MochiError):
+    """The client may do other things, but not this."""
+
+    code = "FORBIDDEN"
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(
+            f"This needs the scope '{scope}', which the key of this request does not have: "
+            "who runs the server can make one that has it (mochi-server keys add --scopes).",
+            scope=scope,
+        )
+
+
+def require_scope(scope: Scope) -> None:
+    """Refuse what the principal has no scope for.
+
+    Raises:
+        ScopeMissing: It has not.
+    """
+    if scope not in principal().scopes:
+        raise ScopeMissing(scope)

@@ -18,11 +18,13 @@ LOOK_SECONDS = 1.0
 _LATE_SECONDS = 1.25
 """The age at which a request looks itself: nobody else did."""
 
-_is_token = re.compile(rb"mochi_(k[0-9a-f]{8})_[A-Za-z0-9_-]{43}").fullmatch
+is_key_token = re.compile(rb"mochi_(k[0-9a-f]{8})_[A-Za-z0-9_-]{43}").fullmatch
 _NO_HASH = hash_of(b"")
 
 Ended = Callable[[bool], object]
 """Is told that a key has ended, and whether what it started goes on."""
+WhenEnded = Callable[[str | None, Ended], Callable[[], object]]
+"""Watches a key, as ``KeyRing.when_ended`` does."""
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +52,7 @@ class KeyRing:
         self._data: bytes | None = None
         self._keys: Keys | None = None
         self._looked_at = -_LATE_SECONDS
-        self._watches: set[_Watch] = set()
+        self._watches: dict[_Watch, None] = {}
         self.problem: MochiError | None = None
         self.closes = False
 
@@ -59,7 +61,7 @@ class KeyRing:
 
         An unknown id takes as long as a wrong secret.
         """
-        found = _is_token(token)
+        found = is_key_token(token)
         key = (self._keys or {}).get(found[1].decode()) if found is not None else None
         expected = _NO_HASH if key is None else key.hash
         return key if hmac.compare_digest(hash_of(token), expected) else None
@@ -88,7 +90,7 @@ class KeyRing:
         else:
             self.problem = None
             self.closes = self.closes or bool(self._keys)
-        for watch in list(self._watches):
+        for watch in reversed(list(self._watches)):  # streams of a turn before the turn
             self._tell(watch)
 
     async def keep_looking(self) -> None:
@@ -100,7 +102,7 @@ class KeyRing:
             except Exception:  # the next second has another chance
                 logger.exception("the keys could not be looked at")
 
-    def when_ended(self, key_id: str | None, ended: Ended) -> Callable[[], None]:
+    def when_ended(self, key_id: str | None, ended: Ended) -> Callable[[], object]:
         """Call back once when a key has ended, or has another token than now.
 
         Returns:
@@ -110,10 +112,10 @@ class KeyRing:
             return _nothing
         key = (self._keys or {}).get(key_id)
         watch = _Watch(key_id, key.hash if key is not None else None, ended)
-        self._watches.add(watch)
+        self._watches[watch] = None
         if self._keys is not None and (key is None or self.has_ended(key)):
             asyncio.get_running_loop().call_soon(self._tell, watch)
-        return partial(self._watches.discard, watch)
+        return partial(self._watches.pop, watch, None)
 
     def _tell(self, watch: "_Watch") -> None:
         if self._keys is None or watch not in self._watches:
@@ -122,7 +124,7 @@ class KeyRing:
         has_ended = key is None or self.has_ended(key)
         if key is not None and not has_ended and key.hash == watch.hash:
             return
-        self._watches.discard(watch)
+        del self._watches[watch]
         watch.ended(key is not None and (key.keeps_turns or not has_ended))
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 import msgspec
 
 from mochi_project.configuration.app_settings import AppSettings
-from mochi_project.keys.errors import KeyNotFound, KeysInvalid
 from mochi_project.keys.key import Key, KeyFile, hash_of, new_token, utc_now
 from sessions_app.decoding import NO_JSON, decode_as
-from sessions_app.errors import StorageUnavailable
+from sessions_app.errors import MochiError, StorageUnavailable
 from sessions_app.store.atomic import UnreadableFileError
 from sessions_app.store.records import Records
 
@@ -17,6 +16,24 @@ NAME = "keys.json"
 TRIES = 20
 
 Keys = Mapping[str, Key]
+
+
+class KeyNotFound(MochiError):
+    """No key has this id."""
+
+    code = "KEY_NOT_FOUND"
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"There is no key {key_id!r}; `mochi-server keys list` shows them.")
+
+
+class KeysInvalid(MochiError):
+    """``keys.json`` can't be used."""
+
+    code = "KEYS_INVALID"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"keys.json can't be used. Fix it, or remove it: {reason}", reason=reason)
 
 
 def keys_directory(settings: AppSettings) -> Path:

@@ -226,3 +226,72 @@ async def test_a_body_that_was_left_is_not_left_again_when_it_is_closed() -> Non
     await asyncio.to_thread(body.close)
     await asyncio.sleep(0)
     assert left == ["left"]
+
+
+class Silent(Scripted):
+    """A listener that waits for ever."""
+
+    async def next(self, sink: Push | None = None, /) -> Sequence[NumberedEvent] | None:
+        self.sink = sink
+        await asyncio.Event().wait()
+        return None
+
+
+async def waiting(body: EventStreamBody) -> asyncio.Task[bytes]:
+    """Return a task that waits for the next chunk."""
+    task = asyncio.create_task(anext(body))
+    await asyncio.sleep(0)
+    return task
+
+
+async def test_a_revoked_stream_ends_with_an_error_without_an_id() -> None:
+    listener = Silent()
+    body = EventStreamBody(listener, listener.close)
+    task = await waiting(body)
+    body.revoke()
+    body.revoke()
+
+    assert b'event: error\ndata: {"code":"UNAUTHENTICATED"' in await task
+    assert b"id:" not in task.result()
+    assert [chunk async for chunk in body] == []
+
+
+async def test_a_revoked_stream_of_a_protocol_is_ended_by_its_projector() -> None:
+    projector, listener = Shouting(), Silent()
+    body = EventStreamBody(listener, listener.close, projector)
+    task = await waiting(body)
+    body.revoke()
+    await asyncio.wait([task])
+
+    assert projector.fed == [0, 0]
+
+
+async def test_nothing_is_pushed_to_a_revoked_stream() -> None:
+    connection, projector = Connection(), Shouting()
+    body, push = await pushed(Scripted([text(1)]), projector, connection)
+    body.revoke()
+
+    assert not push([text(2)])
+    assert connection.written == []
+
+
+async def test_a_stream_that_is_revoked_while_its_client_leaves_is_left() -> None:
+    listener = Silent()
+    body = EventStreamBody(listener, listener.close)
+    task = await waiting(body)
+    body.revoke()
+    task.cancel()
+    await asyncio.wait([task])
+
+    assert task.cancelled()
+
+
+async def test_a_client_that_leaves_a_stream_whose_projector_has_ended_is_noticed() -> None:
+    listener, projector = Silent(), Shouting()
+    body = EventStreamBody(listener, listener.close, projector)
+    task = await waiting(body)
+    projector.has_ended = True
+    task.cancel()
+    await asyncio.wait([task])
+
+    assert task.cancelled()

@@ -68,6 +68,7 @@ OTHER_VALUES = {
     "dialect": "responses",
     "on_crash": "continue",
     "keyed": True,
+    "key_id": "k3f9a2b1c",
 }
 
 

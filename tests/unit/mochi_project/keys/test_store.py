@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from mochi_project.configuration.loading import load_settings
-from mochi_project.keys.errors import KeyNotFound, KeysInvalid
 from mochi_project.keys.key import hash_of, new_key
-from mochi_project.keys.store import KeyStore, keys_directory
+from mochi_project.keys.store import KeyNotFound, KeysInvalid, KeyStore, keys_directory
 from mochi_project.trust.decision import Trust
 from sessions_app.store.file_records import FileRecords
 
