@@ -110,7 +110,7 @@ def test_another_process_goes_on_with_a_turn_of_an_owner(launch, upstream, event
     first, second = server.chat_with(owner), server.chat_with(other)
     for client in (first, second):
         client.http.headers.update(header)
-    eventually(lambda: first.http.get("/sessions").status_code == 200)
+        eventually(lambda client=client: client.http.get("/sessions").status_code == 200)
     session_id = first.new_session()
     opened = first.http.stream(
         "POST", f"/chat/{session_id}/stream", json={"message": "Hello!", "detached": True}
