@@ -73,7 +73,7 @@ def _sweep_temporary_files(settings: SessionsSettings, prompts_dir: Path) -> Non
     directories = list[Path]()
     for kind in (SessionKind.CHAT, SessionKind.AGENT):
         sessions = locations_of(settings, kind).sessions_dir
-        directories += [sessions, sessions / ".locks"]
+        directories += [sessions, sessions / ".locks", sessions / ".claims"]
     for top in (
         prompts_dir,
         settings.resolved_data_dir / "profiles",

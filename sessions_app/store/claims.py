@@ -119,11 +119,20 @@ class TurnClaims:
                 make_private_directory(self._directory, durable=False)
                 os.symlink(record, path)
         except FileExistsError:
-            self._remove(session_id)
-            os.symlink(record, path)
+            self._replace(session_id, record)
         except OSError as error:
             raise_if_unwritable(error)
             raise
+
+    def _replace(self, session_id: str, record: str) -> None:
+        """Replace a claim at once: for a moment without one, the session would look idle."""
+        temporary = f"{self._directory}/.{session_id}.{new_file_tag()}.tmp"
+        os.symlink(record, temporary)
+        try:
+            os.replace(temporary, self._path(session_id))
+        except OSError:
+            self._remove(session_id)  # a directory in its place
+            os.replace(temporary, self._path(session_id))
 
     def begin(self, session_id: str, turn_id: str, calls: Sequence[str]) -> None:
         """Record calls that the claiming turn begins, if begun calls are recorded."""

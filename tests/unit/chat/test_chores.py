@@ -28,6 +28,7 @@ DIRECTORIES = (
     ".mochi/changes",
     ".mochi/turns/0123456789",
     "chat_sessions",
+    "chat_sessions/.claims",
     "chat_sessions/.locks",
     "agents/agent_chats",
     "agents/agent_chats/.locks",

@@ -1,6 +1,7 @@
 """Turn claims as files: each is read as it stands, and swept when nobody needs it any more."""
 
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +15,7 @@ from sessions_app.session import Session
 from sessions_app.store.claims import TurnClaims
 from sessions_app.store.file_owners import FileOwners
 from sessions_app.store.file_repository import FileSessionRepository
+from sessions_app.store.repository import Hold
 from tests.claims import claim_session, hold_of
 from tests.contract.memory_repository import MemoryOwners
 
@@ -41,6 +43,27 @@ def test_names_from_files_do_not_lead_out_of_the_directory(tmp_path: Path) -> No
     claim = claims.read("a1b2c3d4e5")
     assert claim is not None
     assert (claim.owner, claim.turn_id, claim.alive) == ("", "", False)
+
+
+def test_a_claim_that_another_process_takes_over_is_there_all_the_time(tmp_path: Path) -> None:
+    claims = TurnClaims(tmp_path, FileOwners(tmp_path / "workers"))
+    claims.write(SESSION_ID, turn_id="t", owner="0", started_at=NOW)
+    over, missing = threading.Event(), []
+
+    def read() -> None:
+        while not over.is_set():
+            missing.append(claims.hold_of(SESSION_ID) is None)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for number in range(500):
+        claims.write(SESSION_ID, turn_id="t", owner=f"{number}", started_at=NOW)
+    over.set()
+    reader.join()
+
+    assert not any(missing)
+    assert claims.hold_of(SESSION_ID) == Hold("t", "499")
+    assert [path.name for path in tmp_path.iterdir()] == [f"{SESSION_ID}.claim"]
 
 
 def test_all_claims_ask_once_for_each_owner(sessions_dir: Path, make_session: MakeSession) -> None:
