@@ -1,6 +1,7 @@
 """Plugs conversations into the server: turns, streams, approvals, summaries."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from mochi_project.app import MochiApp, Services
 
@@ -43,6 +44,12 @@ class ChatApp(MochiApp):
         chat, feed = services.made(ChatService), services.made(ActivityFeed)
         listeners = 0 if feed is None else feed.listener_count
         return listeners > 0 or (chat is not None and chat.is_busy)
+
+    async def findings(self, services: Services) -> Sequence[Any]:
+        """Return what is found of notifications."""
+        from chat.notices.findings import notice_findings  # noqa: PLC0415 - for few
+
+        return [*notice_findings(services)]
 
     def chores(self, services: Services) -> Mapping[str, Callable[[], object]]:
         """Return the sealing of dead turns, and the sweeps."""

@@ -18,6 +18,7 @@ from cluster_app.redis.records import RedisRecords
 from cluster_app.redis.session_index import RedisSessionIndex
 from cluster_app.settings import ClusterSettings
 from mochi_project.principal import DEFAULT_OWNER
+from sessions_app.bounds import LONGEST_APPROVAL_SECONDS
 from sessions_app.store.file_records import FileRecords
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.listing_interval import ListingInterval
@@ -101,7 +102,8 @@ class SharedStorageEngine(StorageEngine):
             self._cluster.connection.under(locations.approvals_prefix, locations.owner),
             "conf",
             names=CONFIRMATION_RECORDS,
-            seconds=timeout + self.settings.turn_retention_seconds,
+            # Sessions may have longer timeouts than the server's.
+            seconds=max(timeout, LONGEST_APPROVAL_SECONDS) + self.settings.turn_retention_seconds,
         )
         clock = RedisClock(self._cluster.connection)
         return ConfirmationStore(records, timeout_seconds=timeout, now=clock, notice=notice)

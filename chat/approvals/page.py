@@ -24,8 +24,8 @@ from mochi_project.errors.handlers import not_allowed
 from mochi_project.errors.statuses import ERROR_HEADER
 from mochi_project.principal import acting_for
 from mochi_project.routing import needs
-from mochi_project.screen_text import steering_escaped, unseen_escaped
-from sessions_app.errors import SessionError
+from mochi_project.screen_text import printable, steering_escaped, unseen_escaped
+from sessions_app.errors import SessionError, ValidationFailed
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +50,12 @@ _CODES = {
     422: "VALIDATION_ERROR",
     503: "STORAGE_UNAVAILABLE",
 }
+_TITLES = {
+    "call": "A tool needs your approval",
+    "input": "A tool needs values from you",
+    "url": "A tool asks you to open an address",
+}
+_DONE = {"call": "Approved: the tool runs.", "input": "Sent.", "url": "Noted: the tool goes on."}
 _NOTHING = "There is nothing to answer here."
 _DECIDED = "This question has been answered. It can be answered once."
 
@@ -82,27 +88,70 @@ async def _answer(request: HttpRequest, link: ApprovalLink) -> HttpResponse:
         answered = await confirmations.answered(link.session_id)
         return _page(409, _DECIDED) if any(map(link.is_to, answered)) else _page(410, _NOTHING)
     if request.method != "POST":
-        return _page(200, "A tool needs your approval", _form(question))
-    given = parse_qs(request.body.decode("ascii", "replace")).get("decision")
+        return _page(200, _TITLES[question.kind], _form(question))
+    posted = parse_qs(request.body.decode("utf-8", "replace"), keep_blank_values=True)
+    given = posted.get("decision")
     if given not in (["approve"], ["deny"]):
         return _page(422, "Choose one of the two buttons.", _form(question))
     approved = given == ["approve"]
-    await confirmations.decide(
-        link.session_id, link.confirmation_id, approved=approved, is_final=True
-    )
-    return _page(200, "Approved: the tool runs." if approved else "Denied: it does not run.")
+    content = None
+    if approved and question.schema:
+        from chat.approvals.forms import content_of  # noqa: PLC0415 - few questions have a form
+
+        content = content_of(posted, question.schema)
+    try:
+        await confirmations.decide(
+            link.session_id,
+            link.confirmation_id,
+            approved=approved,
+            content=content,
+            is_final=True,
+        )
+    except ValidationFailed as error:
+        return _page(422, error.message, _form(question))
+    return _page(200, _DONE[question.kind] if approved else "Denied.")
 
 
 def _form(question: Confirmation) -> SafeString:
-    arguments = json.dumps(dict(question.arguments), indent=2, ensure_ascii=False, default=dict)
-    name, agent = unseen_escaped(question.tool_name), question.agent_name
+    fields = SafeString()
+    if question.schema:
+        from chat.approvals.forms import fields_of  # noqa: PLC0415 - as above
+
+        fields = fields_of(question.schema)
+    yes, no = ("Approve", "Deny") if question.kind == "call" else ("Accept", "Decline")
     return format_html(
-        '<p>{} wants to run <b>{}</b> with:</p><pre>{}</pre><form method="post">'
-        '<button name="decision" value="approve">Approve</button>'
-        '<button name="decision" value="deny">Deny</button></form>',
+        '{}<form method="post">{}<button name="decision" value="approve">{}</button>'
+        '<button name="decision" value="deny" formnovalidate>{}</button></form>',
+        _asked(question) if question.kind == "call" else _asked_by_server(question),
+        fields,
+        yes,
+        no,
+    )
+
+
+def _asked(question: Confirmation) -> SafeString:
+    arguments = json.dumps(dict(question.arguments), indent=2, ensure_ascii=False, default=dict)
+    agent = question.agent_name
+    return format_html(
+        "<p>{} wants to run <b>{}</b> with:</p><pre>{}</pre>",
         "The model" if agent is None else f"The agent {unseen_escaped(agent)}",
-        name,
+        unseen_escaped(question.tool_name),
         steering_escaped(arguments),
+    )
+
+
+def _asked_by_server(question: Confirmation) -> SafeString:
+    """Return the words of a server, the address that it names, and a warning of secrets."""
+    secret, url = question.secret_names, question.url
+    return format_html(
+        "<p>The server <b>{}</b> asks, while it runs {}:</p><pre>{}</pre>{}{}",
+        unseen_escaped(question.server or ""),
+        unseen_escaped(question.tool_name),
+        printable(question.message or ""),
+        format_html('<p><a href="{}" rel="noreferrer noopener">{}</a></p>', url, url)
+        if url
+        else "",
+        format_html("<p><b>Don't give secrets: {}</b></p>", ", ".join(secret)) if secret else "",
     )
 
 

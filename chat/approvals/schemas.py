@@ -34,6 +34,11 @@ class ConfirmationOut(Schema):
     )
     created_at: str
     expires_at: str = Field(description="When no answer becomes a no.")
+    outlasts_turn: bool = Field(
+        False,
+        description="Whether its turn may end before it does: then the last answer starts the next "
+        "turn by itself, and no request has to.",
+    )
     server: str | None = Field(None, description="The MCP server that asks.")
     message: str | None = Field(None, description="What it says. Nobody has checked that.")
     form_schema: dict[str, Any] | None = Field(
@@ -51,7 +56,11 @@ class ConfirmationOut(Schema):
     def of(cls, confirmation: Confirmation) -> Self:
         """Return a question as clients get it."""
         fields = msgspec.structs.asdict(confirmation)
-        return cls.model_validate(fields | {"secret_names": confirmation.secret_names})
+        fields |= {
+            "secret_names": confirmation.secret_names,
+            "outlasts_turn": confirmation.request is not None,
+        }
+        return cls.model_validate(fields)
 
 
 CONFIRMATION: dict[str, JsonValue] = {

@@ -1,4 +1,7 @@
-"""Sends notices, in the background worker: what they say is made when they are sent."""
+"""Sends notices, in the background worker: what they say is made when they are sent.
+
+See docs/decisions/0201.
+"""
 
 import asyncio
 import json

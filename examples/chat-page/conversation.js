@@ -135,7 +135,7 @@ export class Conversation {
       card.ask(each, async (id, approved, more) => {
         await this.decide(id, approved, more);
         open.delete(id);
-        if (!open.size) this.resume();
+        if (!open.size && !each.outlasts_turn) this.resume(); // else the answer does, by itself
       });
       article.append(card.element);
     }

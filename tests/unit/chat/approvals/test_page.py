@@ -72,8 +72,13 @@ def call():
 
 
 @pytest.fixture
-def question(ask, call):
-    return ask(call=call)
+def about():
+    return {}
+
+
+@pytest.fixture
+def question(ask, call, about):
+    return ask(call=call, **about)
 
 
 @pytest.fixture
@@ -195,3 +200,67 @@ async def test_a_store_that_fails_is_told_without_the_token(client, url, monkeyp
     assert shown(await post(client, link))[0] == 503
     assert "a link could not be used" in caplog.text
     assert link.removeprefix("/a/") not in caplog.text
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Your <name>", "default": "Anna"},
+        "count": {"type": "integer", "minimum": 1},
+        "share": {"type": "number"},
+        "sure": {"type": "boolean"},
+        "color": {"type": "string", "enum": ["red", "blue"], "enumNames": ["Red", "Blue"]},
+        "days": {"type": "array", "items": {"type": "string", "enum": ["mon", "tue"]}},
+        "password": {"type": "string"},
+    },
+    "required": ["count"],
+}
+INPUT = {"kind": "input", "server": "shop", "message": "How many?", "schema": SCHEMA}
+
+
+@pytest.mark.parametrize("about", [INPUT])
+async def test_the_form_of_a_server_is_shown_and_its_values_are_kept(client, url, decision, about):
+    answer = await client.get(url())
+    text = answer.content.decode()
+    assert shown(answer) == (200, "A tool needs values from you")
+    for part in ("Your &lt;name&gt;", 'value="Anna"', "Blue</option>", "multiple", "How many?"):
+        assert part in text
+    assert "secrets: password" in text
+    form = "application/x-www-form-urlencoded"
+    values = "field.count=x&field.days=mon&field.days=tue"
+    refused = await client.post(url(), f"{values}&decision=approve", content_type=form)
+    assert shown(refused)[0] == 422
+    assert await decision() is None
+    values = (
+        "field.name=%C3%84nne&field.count=3&field.share=0.5&field.sure=on&field.color=blue"
+        "&field.days=mon&field.days=tue&field.password=&field.other=1"
+    )
+    answer = await client.post(url(), f"{values}&decision=approve", content_type=form)
+    assert shown(answer) == (200, "Sent.")
+    assert (await decision()).content == {
+        "name": "Änne",
+        "count": 3,
+        "share": 0.5,
+        "sure": True,
+        "color": "blue",
+        "days": ["mon", "tue"],
+    }
+
+
+@pytest.mark.parametrize("about", [INPUT])
+async def test_a_form_can_be_declined_empty(client, url, decision, about):
+    assert shown(await post(client, url(), "deny")) == (200, "Denied.")
+    assert (await decision()).reason == "denied"
+
+
+ADDRESS = {"kind": "url", "server": "shop", "message": "Pay.", "url": "https://pay.example/?a=1&b"}
+
+
+@pytest.mark.parametrize("about", [ADDRESS])
+async def test_the_address_of_a_server_is_shown_whole(client, url, decision, about):
+    answer = await client.get(url())
+    assert shown(answer) == (200, "A tool asks you to open an address")
+    link = '<a href="https://pay.example/?a=1&amp;b" rel="noreferrer noopener">'
+    assert link in answer.content.decode()
+    assert (await post(client, url())).status_code == 200
+    assert (await decision()).approved
