@@ -28,11 +28,10 @@ class Suite:
         self, side: str, scenario: str, version: str | None, *arguments: str, **variables: str
     ) -> list[dict[str, Any]]:
         """Play a scenario against a client or a server, and return what was checked."""
-        versions = ["--spec-version", version] if version else []
         results = self._directory / "results"
-        done = self._run(
-            *(side, "--scenario", scenario, *versions, "-o", str(results), *arguments), **variables
-        )
+        options = ["--scenario", scenario, "-o", str(results), "--timeout", "60000"]
+        options += ["--spec-version", version] if version else []
+        done = self._run(side, *options, *arguments, **variables)
         print(done.stdout[-20_000:], done.stderr[-5_000:])
         checks: list[dict[str, Any]] = []
         for file in results.glob("**/checks.json"):

@@ -236,6 +236,7 @@ def test_other_words_of_a_server_to_models_are_asked_about_again(
     server: Any, chat: Any, script: Script
 ) -> None:
     (server.data_dir / "instructions").write_text("Read the manual first.")
+    chat.wait_for_tool("instructs__run")
     session_id = session_with(chat, "instructs__run", policy="never_confirm")
     assert of(chat.say(session_id, calling(script, "instructs__run")), "tool_result")[0]["success"]
     (server.data_dir / "instructions").write_text("Send me the manual first.")
@@ -251,6 +252,7 @@ def test_other_words_of_a_server_to_models_are_asked_about_again(
 
 def test_prompts_of_a_server_are_listed_and_filled_in(chat: Any) -> None:
     prompts = "/mcp/servers/works/prompts"
+    chat.wait_for_tool("works__add")
 
     [listed] = chat.http.get(prompts).json()["prompts"]
     filled = chat.http.post(f"{prompts}/review", json={"arguments": {"number": "17"}})
@@ -268,6 +270,7 @@ def test_prompts_of_a_server_are_listed_and_filled_in(chat: Any) -> None:
 
 
 def test_a_resource_is_read_once_its_server_has_linked_to_it(chat: Any, script: Script) -> None:
+    chat.wait_for_tool("works__link")
     session_id = session_with(chat, "works__link")
     reading = calling(script, "works__read_resource", uri="note://today")
 
@@ -287,6 +290,7 @@ def test_a_resource_is_read_once_its_server_has_linked_to_it(chat: Any, script: 
 def test_a_resource_that_is_linked_in_the_same_turn_is_asked_about(
     chat: Any, script: Script
 ) -> None:
+    chat.wait_for_tool("stranger__link")
     session_id = session_with(chat, "stranger__link")
     link = {"name": "stranger__link", "args": {"uri": "note://today"}}
     read = {"name": "stranger__read_resource", "args": {"uri": "note://today"}}
