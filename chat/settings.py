@@ -69,7 +69,7 @@ class ChatSettings(AppSettings):
         1300, ge=1, description="Turns that a web process may run at once"
     )
     max_turns_per_client: int = Field(
-        0, ge=0, description="Turns that one address may run in a web process; 0: any number"
+        0, ge=0, description="Turns that one owner, or address, may run in a web process; 0: any"
     )
     max_listeners: int = Field(
         1000, ge=1, description="Streams of `GET /events` that a web process may have at once"

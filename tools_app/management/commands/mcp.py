@@ -24,6 +24,7 @@ from tools_app.settings import ToolsSettings
 class Command(ReportCommand):
     """List the MCP servers, start them to check whether they work, log in to them."""
 
+    of_owner = True
     help = "List the MCP servers of mcp.json, check whether they work, or log in to them."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
