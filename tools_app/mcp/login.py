@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from mochi_project.addresses import AddressPolicy, is_public_web
+from sessions_app.errors import StorageUnavailable
 from sessions_app.shielding import to_the_end
 from tools_app.errors import LoginNotOffered
 from tools_app.mcp import http_errors
@@ -30,6 +31,7 @@ RENEWAL_SECONDS = 25.0
 """The time that a process has to renew one: two requests, and the write of the answer."""
 MOST_STEP_UPS = 3
 _LOOK_SECONDS = 0.1
+_PAUSES = (0.2, 1.0, 3.0)
 
 Notice = Callable[[str], None]
 """Is told the name of a server whose login has changed. Blocks."""
@@ -337,10 +339,21 @@ class ServerLogin:
             if self._oauth.by_itself:
                 raise
         finally:
-            after = await self._records.change(
-                self._key, lambda current: _released(current, holder, outcome), creates=False
-            )
+            after = await self._release(holder, outcome)
         return after.access_token
+
+    async def _release(self, holder: str, outcome: Mapping[str, Any]) -> LoginRecord:
+        """Store the outcome of a renewal, also if the store fails at first: it comes only once."""
+
+        def released(current: LoginRecord) -> LoginRecord:
+            return _released(current, holder, outcome)
+
+        for pause in _PAUSES:
+            try:
+                return await self._records.change(self._key, released, creates=False)
+            except StorageUnavailable:
+                await asyncio.sleep(pause)
+        return await self._records.change(self._key, released, creates=False)
 
 
 def _released(current: LoginRecord, holder: str, outcome: Mapping[str, Any]) -> LoginRecord:

@@ -3,6 +3,8 @@
 import asyncio
 from contextlib import asynccontextmanager
 
+from sessions_app.errors import StorageUnavailable
+from sessions_app.store.file_records import FileRecords
 from tests.unit.tools_app.mcp.oauth_servers import protected
 from tools_app.mcp.config import HttpSpec
 from tools_app.mcp.login import EARLY_SECONDS, RENEWAL_SECONDS, ServerLogin
@@ -137,6 +139,26 @@ async def test_a_renewal_of_a_process_that_died_is_made_by_another_one(lab):
         lab.late = RENEWAL_SECONDS
 
         assert await waiting in server.logins.access_tokens
+        assert len(refreshes(server)) == 1
+
+
+async def test_what_a_renewal_got_is_stored_when_the_store_works_again(lab, monkeypatch):
+    async with logged_in(lab) as server:
+        login = login_of(lab, server)
+        old = await login.token()
+        swap, failures = FileRecords.swap, iter([False, True, True])
+
+        def failing(records, *arguments):
+            if next(failures, False):
+                raise StorageUnavailable("Not now.")
+            return swap(records, *arguments)
+
+        monkeypatch.setattr(FileRecords, "swap", failing)
+
+        new = await login.renewed(old, "", lacks_scope=False)
+
+        assert new in server.logins.access_tokens
+        assert await login_of(lab, server).token() == new
         assert len(refreshes(server)) == 1
 
 
