@@ -19,6 +19,7 @@ from chat.turn.delegation import CallingTurn
 from chat.turn.tool_calls import ToolCallRunner
 from sessions_app.messages import ToolCall
 from tools_app.available_tools import AvailableTools
+from tools_app.elicitation import InputAnswer, fill
 from tools_app.mcp.prompts import list_prompts
 from tools_app.toolset import ToolInvocation
 
@@ -83,6 +84,24 @@ async def test_everything(lab, javascript):
     long = await lab.call("every__trigger-long-running-operation", duration=2, steps=4)
     assert long.success
     assert [report.progress for report in lab.reports][:3] == [1, 2, 3]
+
+
+@pytest.mark.interop
+async def test_everything_asks_people(lab, javascript):
+    async def answer(request):
+        asked.append(request)
+        return InputAnswer(action="accept", content=fill({"name": "Ann"}, request.schema))
+
+    asked = []
+    await lab.configure(every=javascript("everything"))
+    await lab.listed("every")
+    call = ToolInvocation(name="every__trigger-elicitation-request", arguments={}, ask=answer)
+
+    result = await lab.tools.call_tool(call)
+
+    assert result.success
+    assert "Ann" in result.result
+    assert [request.server for request in asked] == ["every"]
 
 
 @pytest.mark.interop

@@ -84,6 +84,12 @@ def call(request):
         send({"jsonrpc": "2.0", "id": 77, "method": ARGUMENTS[0], "params": {"messages": []}})
         reply = json.loads(sys.stdin.readline())
         return text(reply["error"]["message"], isError=True)
+    if MODE == "elicits":
+        replies = []
+        for number, params in enumerate(json.loads(ARGUMENTS[0]), 100):
+            send({"jsonrpc": "2.0", "id": number, "method": "elicitation/create", "params": params})
+            replies.append(json.loads(sys.stdin.readline()))
+        return text(json.dumps(replies))
     if MODE == "error":
         return text("no such thing", isError=True)
     return text("ran")
