@@ -240,20 +240,11 @@ class McpTools:
             ToolServerNotFound: The file has no server of this name.
             ToolServerUnavailable: It failed again, is disabled, or its entry is broken.
         """
-        await self._follow()
-        if (reason := await self._gate()) is not None:
-            raise ToolServerUnavailable(name, reason, retryable=False)
-        if not self._is_offered(name):
-            raise ToolServerNotFound(name)
-        if name in self._servers:
-            await self._servers[name].restart()
-        status = await self._status(name, self._config.servers[name])
+        server = await self.server(name)
+        await server.restart()
+        status = await self._status(name, server.spec)
         if status.state not in _HOPEFUL:
-            raise ToolServerUnavailable(
-                name,
-                status.error or f"It is {status.state}.",
-                retryable=name in self._servers,  # else its entry must be changed first
-            )
+            raise ToolServerUnavailable(name, status.error or f"It is {status.state}.")
         return status
 
     async def aclose(self) -> None:
