@@ -182,7 +182,7 @@ class TurnRegistry:
         self, start: Callable[[], Coroutine[Any, Any, LiveTurn]], client: str | None
     ) -> LiveTurn:
         """Start a turn in one of the places of this process."""
-        if self._closing:
+        if self._closing or self._deadline.is_set:  # this owner may have been loaded since
             raise ShuttingDown
         leave = self._places.take(client)
         starting = asyncio.create_task(start())

@@ -92,7 +92,7 @@ def write_atomically(
 def sweep_temporary_files(directory: StrPath, older_than_seconds: float) -> int:
     """Remove the temporary files of interrupted writers; return how many.
 
-    Removes only regular files older than that with names as given by ``write_atomically``, which
+    Removes only files and links older than that with names as given by ``write_atomically``, which
     takes milliseconds. A missing directory counts as empty.
     """
     newest = time.time() - older_than_seconds
@@ -105,7 +105,8 @@ def sweep_temporary_files(directory: StrPath, older_than_seconds: float) -> int:
     for entry in found:
         with contextlib.suppress(FileNotFoundError):  # its writer, or another sweeper, was faster
             status = entry.stat(follow_symlinks=False)
-            if stat.S_ISREG(status.st_mode) and status.st_mtime <= newest:
+            is_written = stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
+            if is_written and status.st_mtime <= newest:
                 os.unlink(entry.path)
                 swept += 1
     return swept

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from chat.errors import ShuttingDown
 from chat.service import ChatRequest, ChatService
 from chat.start.turn_request import TurnRequest
 from chat.work_threads import WorkThreads
@@ -21,6 +22,7 @@ from mochi_project.fast_django.handler import AsyncHandler
 from mochi_project.principal import IN_SCOPE, PRINCIPAL, SCOPES, Principal, acting_for, principal
 from models_app.model_calls import ModelCallLog
 from scripted_app.server import ScriptedModelServer
+from sessions_app.deadline import Deadline
 from sessions_app.service import SessionManager
 
 pytestmark = pytest.mark.allow_blocking
@@ -145,3 +147,10 @@ async def test_services_with_a_running_turn_stay(tmp_path: Path) -> None:
     finally:
         await pool.aclose()
         await scripted.stop()
+
+
+async def test_an_owner_who_comes_while_the_process_stops_begins_no_turn(pool: ServicePool) -> None:
+    pool.shared.get(Deadline).set(0)
+    asked = ChatRequest(turn=TurnRequest(message="Hello!"), model="qwen3:14b")
+    with acting_for("anna"), pytest.raises(ShuttingDown):
+        await pool.of("anna").get(ChatService).open(asked)
