@@ -7,7 +7,7 @@ from cluster_app.objects.store import ObjectStore
 from cluster_app.redis.connection import RedisConnection
 from mochi_project.background.rounds import OwnerFolders
 from mochi_project.configuration.app_settings import USERS
-from mochi_project.principal import InvalidOwner, require_owner
+from mochi_project.principal import is_owner
 
 VISIT_SECONDS = 86_400
 """The time between two visits of an owner: each lists objects, and stores charge for that."""
@@ -29,7 +29,7 @@ class SharedOwners(OwnerFolders):
 
     def all(self) -> Sequence[str]:
         """Return all owners but ``default``."""
-        return list(filter(_is_owner, self._objects.folders(f"{USERS}/")))
+        return list(filter(is_owner, self._objects.folders(f"{USERS}/")))
 
     def to_visit(self, purpose: str) -> Iterable[str]:
         """Yield the owners whom no process has visited for the purpose for a day."""
@@ -42,11 +42,3 @@ class SharedOwners(OwnerFolders):
     def unfinished(self) -> Sequence[str]:
         """Return nobody: the turns of dead processes are hinted (docs/decisions/0213)."""
         return ()
-
-
-def _is_owner(name: str) -> bool:
-    try:
-        require_owner(name)
-    except InvalidOwner:
-        return False
-    return True

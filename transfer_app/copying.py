@@ -111,8 +111,7 @@ class ObjectLocation:
 
     def owners(self) -> Sequence[str]:
         """Return the owners of data, without ``default``."""
-        pages = self._store.under(USERS).list()
-        return sorted(filter(is_owner, {item.key.split("/")[0] for page in pages for item in page}))
+        return list(filter(is_owner, self._store.folders(f"{USERS}/")))
 
     def names(self, part: Part) -> Sequence[str]:
         """Return the names of the part's objects."""

@@ -46,13 +46,7 @@ if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[2] then redis.call('HDEL', KEYS[
 
 
 class HintedSession(NamedTuple):
-    """A session that may have a turn without a living process.
-
-    Attributes:
-        owner: The owner of its data.
-        prefix: The key prefix of its kind.
-        session_id: The session.
-    """
+    """A session, by its owner and the key prefix of its kind."""
 
     owner: str
     prefix: str
