@@ -36,7 +36,7 @@ class Inspector:
 
     def session(self, session_id: str) -> dict[str, Any]:
         """Return a session as the store has it."""
-        found: dict[str, Any] = json.loads(self._read(f"sessions/{session_id}.json"))
+        found: dict[str, Any] = json.loads(self.read(f"sessions/{session_id}.json"))
         return found
 
     def objects(self) -> list[str]:
@@ -53,11 +53,12 @@ class Inspector:
         for name in self.objects():
             if name.endswith(".json") and "sessions/" in name:
                 with suppress(FileNotFoundError):  # deleted meanwhile
-                    if "turn" in json.loads(self._read(name)):
+                    if "turn" in json.loads(self.read(name)):
                         found.append(name)
         return found
 
-    def _read(self, name: str) -> bytes:
+    def read(self, name: str) -> bytes:
+        """Return an object."""
         return bytes(self._store.get(self._prefix + name).bytes())
 
     def untidy(self) -> list[object]:
