@@ -35,7 +35,10 @@ class NoticeQueue:
 
     def add(self, notice: Notice) -> None:
         """Queue a notice soon. What can't be queued is lost, unless it is of an open question."""
-        self._thread.submit(self._add, str(notice))
+        try:
+            self._thread.submit(self._add, str(notice))
+        except RuntimeError:  # closed: a turn that ends this late must not fail for that
+            logger.warning("a notification could not be queued: the server has stopped")
 
     def close(self) -> None:
         """Queue what is left. Blocks."""

@@ -149,3 +149,10 @@ def test_without_an_address_nobody_is_told(store, question):
     notifier = Notifier(None, EVENTS, "default")
     notifier.question_changed(question, False)
     notifier.find_open(store)
+
+
+def test_what_happens_after_the_end_is_told_to_nobody(queue, notices, caplog):
+    notices.close()
+    Notifier(notices, EVENTS, "default").turn_ended(ended(State.COMPLETED))
+    assert queue.added == []
+    assert "the server has stopped" in caplog.text
