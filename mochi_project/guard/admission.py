@@ -69,6 +69,9 @@ class Admission:
             await ring.fresh()
         named = self._named_by_proxy(scope, head)
         acting = self._by_token(head, ring)
+        if acting is None and ring is not None and any(map(is_key_token, _given_tokens(head))):
+            await ring.look()  # it may be new
+            acting = self._by_token(head, ring)
         if named is None:
             acting = acting or self._without_token(scope, head, ring)
         elif acting is None:

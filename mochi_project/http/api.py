@@ -5,6 +5,7 @@ from django.http import HttpRequest
 from mochi_project.guard.guard import is_admitted
 from mochi_project.http.health import HealthOut, ReadyOut, health, ready
 from mochi_project.routing import Router, needs
+from sessions_app.errors import MochiError
 from sessions_app.http.error_schemas import ErrorResponse
 
 router = Router(scope="read", tags=["server"])
@@ -37,10 +38,15 @@ async def health_route(request: HttpRequest) -> HealthOut:
         "`STORAGE_UNAVAILABLE` or 507 `STORAGE_FULL` when it can't reach, or not write to, what it "
         "shares with other machines; `not_ready` in the "
         "error's `details` lists all that is not ready. Does not ask models. "
-        "Needs no token."
+        "Needs no token: who may not use the API is told the code alone."
     ),
 )
 @needs(token=False)
 async def ready_route(request: HttpRequest) -> ReadyOut:
-    """Report whether requests should be sent here."""
-    return await ready()
+    """Report whether requests should be sent here, and to the server's own clients why not."""
+    try:
+        return await ready()
+    except MochiError as problem:
+        if not is_admitted(getattr(request, "scope", {})):
+            problem.message, problem.details = "This process takes no requests now.", {}
+        raise

@@ -52,6 +52,7 @@ class KeyRing:
         self._data: bytes | None = None
         self._keys: Keys | None = None
         self._looked_at = -_LATE_SECONDS
+        self._looking = asyncio.Lock()
         self._watches: dict[_Watch, None] = {}
         self.problem: MochiError | None = None
         self.closes = False
@@ -76,7 +77,13 @@ class KeyRing:
             await self.look()
 
     async def look(self) -> None:
-        """Read the record, and tell whose keys have ended since."""
+        """Read the record as it is by now, and tell whose keys have ended since."""
+        came = time.monotonic()
+        async with self._looking:
+            if self._looked_at < came:  # else another one has, after this one came
+                await self._look()
+
+    async def _look(self) -> None:
         self._looked_at = time.monotonic()
         try:
             data = await asyncio.to_thread(self._store.data)

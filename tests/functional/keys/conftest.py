@@ -83,14 +83,7 @@ class House:
             verify=NO_TLS,
         )
         self.people.append(Person(owner, token, key.id, http))
-        self.until_known(http)
         return self.people[-1]
-
-    def until_known(self, http: httpx.Client) -> None:
-        """Wait until each process knows the key: one request may be of any of them."""
-        for _ in range(3 * len(self.server.web_processes)):
-            while http.get("/api/v1/no/such/path").status_code == 401:
-                pass
 
 
 def folder_of(server: Server) -> None:

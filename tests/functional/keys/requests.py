@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.functional.conftest import MODEL
+from tests.functional.conftest import MODEL, block
 
 Ids = Mapping[str, str]
 
 _HEXADECIMAL = re.compile(r"[0-9a-f]{8,}")
-_VOLATILE = re.compile(r"[0-9a-f]{8,}|\d{9,}|\d{4}-\d\d-\d\dT[\d:.]+Z?|\d+\.\d+")
+_VOLATILE = re.compile(r"(?<=_ms\":)[\d.]+|[0-9a-f]{8,}|\d{9,}|\d{4}-\d\d-\d\dT[\d:.]+Z?|\d+\.\d+")
 _SHARED = {
     "agent_name": "scribe",
     "tool_name": "note",
@@ -21,18 +21,19 @@ _SHARED = {
 }
 """Values of parameters that name nothing of an owner."""
 
-_HELLO = {"role": "user", "content": "Hello!"}
+_SAID = block("Hello!")  # else the answer would be another one each time
+_HELLO = {"role": "user", "content": _SAID}
 _CALL = {"role": "tool", "id": "m2", "toolCallId": "call_1", "content": "x"}
 
 BODIES: dict[str, Callable[[Ids], Any]] = {
-    "chat": lambda ids: {"session_id": ids["session_id"], "message": "Hello!"},
+    "chat": lambda ids: {"session_id": ids["session_id"], "message": _SAID},
     "chat_stream": lambda ids: {
         "session_id": ids["session_id"],
         "message_id": ids["message_id"],
-        "message": "Hello!",
+        "message": _SAID,
     },
     "chat_in_session": lambda ids: {
-        "message": "Hello!",
+        "message": _SAID,
         "attachments": [{"id": ids["attachment_id"]}],
         "when_busy": "interrupt",
     },
@@ -68,7 +69,7 @@ BODIES: dict[str, Callable[[Ids], Any]] = {
     },
     "openai_count_input_tokens": lambda ids: {
         "model": MODEL,
-        "input": "Hello!",
+        "input": _SAID,
         "previous_response_id": ids["response_id"],
     },
     "openai_compact_response": lambda ids: {
@@ -151,7 +152,7 @@ class Ask:
 def unknown(ids: Ids) -> dict[str, str]:
     """Return ids of the same form that nothing has."""
     turned = {name: _HEXADECIMAL.sub(_turned, value) for name, value in ids.items()}
-    return {**turned, "file": "another file"}
+    return {**turned, "file": "of nobody"}
 
 
 def asks(document: Mapping[str, Any], ids: Ids) -> Iterator[Ask]:
@@ -174,7 +175,7 @@ def more_asks(ids: Ids) -> Iterator[Ask]:
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
         yield Ask(tool, "read", "POST", "/mcp", json=body)
     for chat in (ids["session_id"], ids["busy_id"]):
-        text = {"id": "m9", "role": "user", "parts": [{"type": "text", "text": "Hello!"}]}
+        text = {"id": "m9", "role": "user", "parts": [{"type": "text", "text": _SAID}]}
         body = {"id": chat, "message": text, "messageId": ids["message_id"], "model": MODEL}
         yield Ask("ui_chat", "chat", "POST", "/api/v1/ui/chat", json=body)
         run = {"threadId": chat, "runId": "run-3", "messages": [], "tools": [], "context": []}
@@ -182,8 +183,11 @@ def more_asks(ids: Ids) -> Iterator[Ask]:
         yield Ask("ui_stop", "chat", "POST", f"/api/v1/ui/chat/{chat}/stop")
         yield Ask("ui_messages", "read", "GET", f"/api/v1/ui/chat/{chat}/messages")
         yield Ask("follow_agui_thread", "read", "GET", f"/api/v1/agui/{chat}")
-        conversation = {"model": MODEL, "input": "Hello!", "conversation": f"conv_{chat}"}
+        conversation = {"model": MODEL, "input": _SAID, "conversation": f"conv_{chat}"}
         yield Ask("openai_create_response", "chat", "POST", "/v1/responses", json=conversation)
+    for dimension in ("session", "model,owner"):
+        query = {"group_by": dimension}
+        yield Ask("get_usage", "read", "GET", "/api/v1/usage", params=query)
 
 
 def _ask(path: str, method: str, operation: Mapping[str, Any], ids: Ids) -> Ask:

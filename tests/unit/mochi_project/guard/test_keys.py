@@ -73,15 +73,25 @@ async def test_the_servers_own_token_and_open_loopback_stay_what_they_are(door: 
     assert door.principal == OPERATOR
 
 
-async def test_who_sends_a_key_that_is_not_known_yet_does_not_act_for_another_owner(
+async def test_who_sends_a_key_that_is_not_known_does_not_act_for_another_owner(
     door: Door,
 ) -> None:
     await door.ring.look()
-    key, token = new_key(owner="anna")
-    await asyncio.to_thread(door.store.add, key)
+    _, token = new_key(owner="anna")
 
     assert (await door.ask(token, client=LOCAL)).status == 401
     assert (await door.ask("dummy", client=LOCAL)).status == 200
+
+
+@pytest.mark.allow_blocking
+async def test_a_key_is_good_from_the_moment_that_it_is_made(door: Door) -> None:
+    await door.ring.look()
+    key, token = new_key(owner="anna")
+    door.store.add(key)
+
+    assert (await door.ask(token)).status == 200
+    _, token = door.store.rotate(key.id)
+    assert (await door.ask(token)).status == 200
 
 
 async def test_from_the_first_key_on_nobody_is_let_in_without_one(door: Door) -> None:
