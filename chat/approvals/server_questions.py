@@ -61,6 +61,7 @@ class ServerQuestions:
         self._turn_id = turn_id
         self._available = available_tools
         self._counts = Counter[str]()
+        self._waiting = set[str]()
 
     def for_agent(self, agent_name: str, tools: Mapping[str, Tool]) -> "ServerQuestions":
         """Return the questions of an agent's servers, which are counted together with these."""
@@ -142,14 +143,17 @@ class ServerQuestions:
         return {it.call.id: repeated(it, left[it.call.id]) for it in calls if it.call.id in left}
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
+    def waiting(self, question: Confirmation) -> Iterator[None]:
         """Tell the client of a turn without a listener that it waits, during the body."""
         if self.mode == "suspend":
+            self._waiting.add(question.confirmation_id)
             self.unheard.set()
         try:
             yield
         finally:
-            self.unheard.clear()
+            self._waiting.discard(question.confirmation_id)
+            if not self._waiting:
+                self.unheard.clear()
 
     def _digest(self, tool_name: str) -> str | None:
         tool = self._available.find(tool_name)

@@ -94,7 +94,7 @@ class CallQuestions:
             return InputAnswer(action="decline")
         try:
             self._emit(events_of([question]))
-            with self._servers.waiting():
+            with self._servers.waiting(question):
                 await self._approver.answers([question])
         except asyncio.CancelledError:
             await run_to_end(partial(self._servers.take_back, question))

@@ -255,13 +255,15 @@ def test_a_call_of_the_older_protocol_is_interrupted_with_the_server(
     person = begin()
     session_id = session_at(person, "old")
     message = calling(script, "old", "order", item="tea", path=str(orders))
-    with person.asked(session_id, message):
+    with person.asked(session_id, message) as (question, _):
         person.server.kill()
 
     person = begin()
     [*_, result] = person.chat.messages(session_id)
 
     assert (result["role"], "not run again" in result["content"]) == ("tool", True)
+    assert person.pending(session_id) == []
+    assert person.confirm(session_id, question, content={}).status_code == 404
     assert person.say(session_id)[-1].name == "done"
     assert not orders.exists()
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from terminal_app.approvals import Approvals
 from terminal_app.forms import answer_of
 from tests.unit.terminal_app.test_approvals import Person, question
 from tools_app.elicitation import flat_schema
@@ -69,3 +70,10 @@ async def test_names_like_secrets_are_warned_of() -> None:
     await answer_of(asked(secret_names=["password"]), person)
 
     assert "looks like a secret, which servers must not ask for here: password" in person.shown
+
+
+async def test_an_approval_of_all_calls_answers_no_server() -> None:
+    person = Person()
+
+    assert await Approvals(person, answer=True).answer(asked()) is None
+    assert "[the server shop asks: declined]" in person.shown

@@ -222,6 +222,25 @@ async def test_a_question_of_a_running_call_goes_with_it(turn: Turn) -> None:
     assert turn.store.pending(SESSION) == []
 
 
+async def test_a_turn_waits_until_every_call_has_its_answer(records: MemoryRecords) -> None:
+    turn = Turn(records, mode="suspend")
+    turn.answer = lambda _: None
+    calling = [asyncio.create_task(turn.call(Shop(DONE, during=[SIZE]))) for _ in range(2)]
+    while len(turn.asked) < 2:
+        await asyncio.sleep(0)
+    first, second = turn.asked
+
+    turn.store.decide(SESSION, first.confirmation_id, approved=True)
+    turn.approver.notice()
+    await asyncio.wait(calling, return_when=asyncio.FIRST_COMPLETED)
+    assert turn.approver.servers.unheard.is_set()
+    turn.store.decide(SESSION, second.confirmation_id, approved=True)
+    turn.approver.notice()
+    await asyncio.wait(calling)
+
+    assert not turn.approver.servers.unheard.is_set()
+
+
 async def test_a_changed_tool_does_not_get_the_answers(records: MemoryRecords) -> None:
     first = Turn(records, mode="suspend")
     first.answer = lambda _: None
