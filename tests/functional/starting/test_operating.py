@@ -85,7 +85,7 @@ def test_a_server_that_can_not_write_lives_and_is_not_ready(start: Start, tmp_pa
         not_ready = error["details"]["not_ready"]
         assert not_ready == [{"code": error["code"], "message": error["message"]}]
         stranger = {"X-Forwarded-For": "203.0.113.7"}
-        told = server.get("/api/v1/health/ready", headers=stranger).json()["error"]
+        told = server.get("/api/v1/health/ready", **stranger).json()["error"]
         assert (told["code"], "not_ready" in told["details"]) == (error["code"], False)
         assert str(tmp_path) not in told["message"]
         assert server.get("/api/v1/health").json()["status"] == "ok"
