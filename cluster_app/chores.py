@@ -63,8 +63,12 @@ def _seal(
     with acting_for(owner):
         storage = pool.of(owner).get(Storages)[_KINDS[prefix]]
         storage.recovery.seal_each(sessions)
-        settled = [each for each in sessions if _is_settled(storage, each)]
-    hints.forget((HintedSession(owner, prefix, each), sessions[each]) for each in settled)
+        settled = {
+            HintedSession(owner, prefix, session_id): hint
+            for session_id, hint in sessions.items()
+            if hint and _is_settled(storage, session_id)
+        }
+    hints.forget(settled)
 
 
 def _is_settled(storage: ConversationStorage, session_id: str) -> bool:

@@ -36,8 +36,9 @@ class SharedOwners(OwnerFolders):
         for owner in self.all():
             key = self._connection.root_key("visited", purpose, owner)
             with self._connection.translated():
-                if self._connection.client.set(key, 1, nx=True, ex=VISIT_SECONDS):
-                    yield owner
+                is_first = self._connection.client.set(key, 1, nx=True, ex=VISIT_SECONDS)
+            if is_first:
+                yield owner
 
     def unfinished(self) -> Sequence[str]:
         """Return nobody: the turns of dead processes are hinted (docs/decisions/0213)."""

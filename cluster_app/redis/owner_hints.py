@@ -11,7 +11,7 @@ The default owner is in neither; its sessions are found as before there were oth
 is written again when its owner is loaded.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from cluster_app.redis.connection import RedisConnection
@@ -70,7 +70,7 @@ class OwnerHints:
         self._forget = Script(connection, _FORGET)
 
     def due(self, lives: Callable[[str], bool]) -> Mapping[HintedSession, str]:
-        """Return the sessions without a living process, with what ``forget`` needs.
+        """Return the sessions without a living process, with their hints of claims, if any.
 
         Args:
             lives: Tells whether a process is alive; called once for each.
@@ -88,9 +88,7 @@ class OwnerHints:
                 due[session] = hint or due.get(session, "")
         return due
 
-    def forget(self, settled: Iterable[tuple[HintedSession, str]]) -> None:
-        """Remove the hints of sessions that have been looked at, unless they changed meanwhile."""
-        for (owner, prefix, session_id), hint in settled:
-            if hint:
-                member = f"{owner}:{prefix}{session_id}"
-                self._forget(self._keys[1], args=(member, hint))
+    def forget(self, settled: Mapping[HintedSession, str]) -> None:
+        """Remove hints of claims that there are no more, unless they changed meanwhile."""
+        for (owner, prefix, session_id), hint in settled.items():
+            self._forget(self._keys[1], args=(f"{owner}:{prefix}{session_id}", hint))

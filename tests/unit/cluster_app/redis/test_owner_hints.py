@@ -150,10 +150,10 @@ def test_a_hint_that_changed_meanwhile_is_kept(
     anna.write(session(1), claim_on(session(1), "dead"))
     seen = hints.due(lives)
     anna.write(session(1), claim_on(session(1), "alive"))
-    hints.forget(seen.items())
+    hints.forget(seen)
     assert redis_connection.client.hvals(f"{redis_connection.root}owners:claimed") == [b"alive"]
     anna.write(session(1), claim_on(session(1), "dead"))
-    hints.forget(hints.due(lives).items())
+    hints.forget(hints.due(lives))
     assert found(hints) == set()
 
 
