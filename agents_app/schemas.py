@@ -31,6 +31,7 @@ _READ_FILE: JsonDict = {
     "destructive": False,
     "groups": [],
     "server": None,
+    "icons": [],
 }
 _CHAT: JsonDict = {
     "session_id": "b80fa657b0",

@@ -232,4 +232,4 @@ async def get_server_prompt(
 ) -> dict[str, Any]:
     """Get one prompt of an MCP server."""
     server = await service(McpTools).server(name)
-    return {"messages": await get_prompt(server, prompt, body.arguments)}
+    return {"messages": await get_prompt(server, prompt, body.arguments or {})}

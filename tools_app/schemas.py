@@ -253,8 +253,8 @@ class McpPromptIn(Schema):
 
     model_config = _example({"arguments": {"pull_request": "17"}}) | ConfigDict(extra="forbid")
 
-    arguments: dict[str, str] = Field(
-        default_factory=dict, max_length=100, description="Texts by the names of arguments"
+    arguments: dict[str, str] | None = Field(
+        None, max_length=100, description="Texts by the names of arguments"
     )
 
 

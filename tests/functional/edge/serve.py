@@ -15,9 +15,10 @@ django.setup(set_prefix=False)
 
 from django.conf import settings  # noqa: E402
 
-from mochi_project.app import current_pool  # noqa: E402
+from mochi_project.app import service  # noqa: E402
 from mochi_project.fast_django.handler import AsyncHandler  # noqa: E402
 from mochi_project.guard.guard import Guard  # noqa: E402
+from mochi_project.principal import OPERATOR, acting_for  # noqa: E402
 from mochi_project.uvicorn_protocol.config import ServerConfig  # noqa: E402
 from mochi_project.uvicorn_protocol.protocol import BoundedHttpToolsProtocol  # noqa: E402
 from prompts_app.service import SystemPromptService  # noqa: E402
@@ -36,7 +37,8 @@ def main() -> None:
         def crash(*_args: object, **_options: object) -> None:
             raise RuntimeError("secret-in-a-crash")
 
-        current_pool().shared.get(SystemPromptService).list = crash
+        with acting_for(OPERATOR):
+            service(SystemPromptService).list = crash
     sock = socket.create_server(("127.0.0.1", 0))
     print(f"http://127.0.0.1:{sock.getsockname()[1]}", flush=True)
     most = os.environ.get("EDGE_WAITING")

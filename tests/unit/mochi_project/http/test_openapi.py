@@ -312,6 +312,7 @@ def test_a_body_is_required_where_the_request_means_nothing_without_it(
         if "requestBody" in operation and not operation["requestBody"].get("required", False)
     }
     assert optional == {
+        "POST /api/v1/mcp/servers/{name}/prompts/{prompt}",
         "POST /api/v1/chat/{session_id}",
         "POST /api/v1/chat/{session_id}/stream",
         "POST /api/v1/sessions",
