@@ -12,7 +12,6 @@ from tools_app.elicitation import (
     flat_schema,
     safe_url,
     secrets_in,
-    shown_message,
 )
 
 CHOICES = ["small", "large"]
@@ -229,8 +228,3 @@ def test_values_named_like_secrets_are_found():
 
     assert secrets_in(schema) == ["user_password", "api_key", "code", "cvv"]
     assert secrets_in(None) == []
-
-
-def test_a_huge_message_is_cut():
-    assert len(shown_message("x" * 1_000_000)) < 5_000
-    assert shown_message({"no": "text"}) == ""
