@@ -26,6 +26,7 @@ from chat.start.preparation import require_model
 from chat.start.queued_messages import queued_message
 from chat.storage.idempotency_keys import HeldKey
 from chat.stream.events import MessageQueued
+from models_app.names import require_usable
 from sessions_app.errors import (
     QueuedMessageNotFound,
     QueuedMessageTaken,
@@ -179,6 +180,7 @@ class InboxService:
                 return session
             if model is not None:
                 require_model(session, model)
+            require_usable(session.metadata.model)  # the turn that answers acts for no key
             return _with(session, session.inbox.append(message))
 
         session = await self._change(session_id, append)

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from mochi_project.principal import Scope
-from tests.functional.conftest import MODEL, Event, read_events
+from tests.functional.conftest import MODEL, Event, block, read_events
 from tests.functional.keys.conftest import House, Person, files_below, plant
 from tests.functional.keys.requests import Ask, Ids, asks, more_asks, plain, unknown
 
@@ -205,6 +205,15 @@ def test_a_key_for_some_models_uses_and_sees_no_others(house: House) -> None:
         answer = dora.http.post(path, json=body)
         assert (path, answer.status_code) == (path, 403)
         assert "not for model" in answer.text
+    busy = full.post(
+        "/api/v1/sessions", {"model": MODEL, "tool_settings": {"tools": ["note"]}}
+    ).json()["session_id"]
+    asks_first = block({"tool_call": [{"name": "note", "args": {"text": "x"}}]}, per_request=True)
+    until = "tool_call_confirmation_required"
+    path = f"/api/v1/chat/{busy}"
+    full.say(f"{path}/stream", {"message": asks_first, "detached": True}, until)
+    answer = dora.http.post(path, json={"message": "Hello!", "when_busy": "queue"})
+    assert (answer.status_code, "not for model" in answer.text) == (403, True)
     listed = [dora.http.get(path).text for path in ("/api/v1/models", "/v1/models")]
     assert not any(MODEL in text for text in listed)
     assert dora.http.get(f"/api/v1/sessions/{session_id}/status").status_code == 200

@@ -170,3 +170,21 @@ async def test_a_key_made_by_another_process_is_found_by_a_request(
     await ring.fresh()
 
     assert ring.key_of(token) == key
+
+
+async def test_an_unknown_id_costs_what_a_wrong_secret_costs(
+    ring: KeyRing, store: KeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, token = added(store)
+    await ring.look()
+    compared: list[tuple[int, int]] = []
+
+    def compare(one: str, other: str) -> bool:
+        compared.append((len(one), len(other)))
+        return one == other
+
+    monkeypatch.setattr("mochi_project.keys.ring.hmac.compare_digest", compare)
+    for wrong in (token[:-2] + b"AA", b"mochi_k00000000_" + token[16:]):
+        ring.key_of(wrong)
+
+    assert compared == [(71, 71)] * 2
