@@ -56,23 +56,27 @@ class PathWatcher:
         pause = threading.Event()
         while True:
             self._something.wait()
-            with self._lock:
-                watched = list(self._watched.items())
-                if not watched:
-                    self._something.clear()
-            for key, (path, changed) in watched:
-                mark = _mark(path)
-                if key in self._marks and mark == self._marks[key]:
-                    continue
-                with self._lock:
-                    if key not in self._watched:
-                        continue
-                    if _is_settled(mark):
-                        self._marks[key] = mark
-                    else:
-                        self._marks.pop(key, None)
-                call_back(changed)
+            self._look()
             pause.wait(self._interval)
+
+    def _look(self) -> None:
+        """Look at all files once; its end lets go of callbacks, which hold what they call."""
+        with self._lock:
+            watched = list(self._watched.items())
+            if not watched:
+                self._something.clear()
+        for key, (path, changed) in watched:
+            mark = _mark(path)
+            if key in self._marks and mark == self._marks[key]:
+                continue
+            with self._lock:
+                if key not in self._watched:
+                    continue
+                if _is_settled(mark):
+                    self._marks[key] = mark
+                else:
+                    self._marks.pop(key, None)
+            call_back(changed)
 
 
 def _mark(path: Path) -> Mark:

@@ -2,7 +2,9 @@
 
 import os
 import queue
+import threading
 import time
+import weakref
 
 import pytest
 
@@ -87,3 +89,17 @@ def test_a_listener_that_fails_is_logged_and_does_not_deafen_the_others(tmp_path
     for stop in stops:
         stop()
     assert "KeyError: 'defect'" in caplog.text
+
+
+def test_who_stopped_watching_is_let_go_of(tmp_path):
+    heard = threading.Event()
+    stop = PathWatcher().watch(tmp_path, heard.set)
+    assert heard.wait(60)
+    listener = weakref.ref(heard)
+    stop()
+    del heard, stop
+
+    deadline = time.monotonic() + 60
+    while listener() is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
