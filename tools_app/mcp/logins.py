@@ -130,11 +130,6 @@ class McpLogins:
         await server.notice_login()
         return record.server
 
-    @property
-    def local_port(self) -> int | None:
-        """The port on this machine at which a browser comes back; None if it is elsewhere."""
-        return None if self._public_url else self._port
-
     async def wait(self, name: str, pending: PendingLogin, *, every: float) -> None:
         """Wait until a login is finished, in whatever process.
 

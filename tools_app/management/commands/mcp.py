@@ -1,5 +1,8 @@
 """``mochi-server mcp``: list, check and log in to the MCP servers of ``mcp.json``."""
 
+import asyncio
+import sys
+import webbrowser
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Any
@@ -15,10 +18,11 @@ from mochi_project.console.reports import ReportCommand
 from mochi_project.console.service_runner import ask, start_servers
 from mochi_project.screen_text import printable
 from tools_app.errors import ToolServerNotFound
-from tools_app.management.mcp_login import log_in
-from tools_app.mcp.logins import LoginFailed, McpLogins
+from tools_app.mcp.logins import LoginFailed, McpLogins, come_back_of
 from tools_app.mcp.toolset import McpServer, McpTools
 from tools_app.settings import ToolsSettings
+
+_LOOK_SECONDS = 0.3
 
 
 class Command(ReportCommand):
@@ -40,7 +44,7 @@ class Command(ReportCommand):
         login.add_argument(
             "--paste",
             action="store_true",
-            help="read the address that the browser is sent back to, for a browser elsewhere",
+            help="read the address that the browser is sent back to, also if a server runs",
         )
         login.add_argument("--scope", default="", help="further scopes to ask for")
         logout = actions.add_parser("logout", help="forget a login, and revoke its tokens")
@@ -55,25 +59,29 @@ class Command(ReportCommand):
         return self._list(action, options)
 
     def _log_in(self, options: dict[str, Any]) -> None:
-        name, paste = options["name"], options["paste"]
-        if not paste and django_settings.MOCHI.of(ServerSettings).unix_socket is not None:
-            raise CommandError("No browser can reach a Unix socket: add --paste.")
-
-        async def logging_in(services: Services) -> None:
-            await log_in(
-                services.get(McpLogins),
-                name,
-                scope=options["scope"],
-                paste=paste,
-                browser=not options["no_browser"],
-                write=lambda line: self.stdout.write(printable(line)),
-            )
-
         try:
-            ask(logging_in)
+            ask(lambda services: self._finish_login(services.get(McpLogins), options))
         except LoginFailed as error:
             raise CommandError(f"Not logged in: {error.message}") from error
-        self.stdout.write(f"Logged in to {name}.")
+        self.stdout.write(f"Logged in to {options['name']}.")
+
+    async def _finish_login(self, logins: McpLogins, options: dict[str, Any]) -> None:
+        """Show the address, open it, and wait for the person who comes back."""
+        name, paste = options["name"], options["paste"]
+        pending = await logins.begin(name, options["scope"])
+        address = printable(pending.url)
+        self.stdout.write(f"Open this address to log in to {name}:\n\n{address}\n")
+        if not paste and not options["no_browser"]:
+            await asyncio.to_thread(webbrowser.open, pending.url)
+        if not paste and await _is_served():
+            self.stdout.write("The running server waits for you. Without one, use --paste.")
+            await logins.wait(name, pending, every=_LOOK_SECONDS)
+        else:
+            self.stdout.write(
+                "Then paste the address that your browser was sent to, also if it shows an error:"
+            )
+            line = await asyncio.to_thread(sys.stdin.readline)
+            await logins.finish(come_back_of(line))
 
     def _log_out(self, name: str) -> None:
         problem = ask(lambda services: services.get(McpLogins).forget(name))
@@ -110,6 +118,19 @@ class Command(ReportCommand):
                 "\n".join(map(printable, filter(None, [server.error, *refused]))),
             )
         self.print_rich(table)
+
+
+async def _is_served() -> bool:
+    """Return whether the browser comes back to a server, as far as can be known."""
+    settings = django_settings.MOCHI.of(ServerSettings)
+    if settings.public_url is not None or settings.unix_socket is not None:
+        return settings.public_url is not None
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", settings.port)
+    except OSError:
+        return False
+    writer.close()
+    return True
 
 
 async def _servers(services: Services, only: str | None, *, start: bool) -> Sequence[McpServer]:

@@ -1,14 +1,20 @@
-"""``manage.py mcp``, with real servers."""
+"""``manage.py mcp``, with real servers, and logins to them: with a browser here or elsewhere."""
 
+import asyncio
 import io
 import json
+import socket
 import sys
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+
+from tests.unit.tools_app.mcp.oauth_servers import ProtectedServer, protected
 
 # The loop of a command serves nobody else.
 pytestmark = pytest.mark.allow_blocking
@@ -100,3 +106,136 @@ def test_a_file_that_is_no_json_is_said_so(run: Run, data_dir: Path) -> None:
     assert "can't be understood" in " ".join(run("list").split())
     with pytest.raises(CommandError, match=r"Not usable: mcp\.json"):
         run("check")
+
+
+@pytest.fixture
+def docs() -> Iterator[ProtectedServer]:
+    """Return an MCP server that wants a login, in a thread of its own."""
+    ready, leave = threading.Event(), asyncio.Event()
+    found: dict[str, Any] = {}
+
+    async def serve() -> None:
+        async with protected() as found["server"]:
+            found["loop"] = asyncio.get_running_loop()
+            ready.set()
+            await leave.wait()
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    assert ready.wait(30)
+    yield found["server"]
+    found["loop"].call_soon_threadsafe(leave.set)
+    thread.join(30)
+
+
+class Terminal:
+    """A terminal in which commands run, and what they printed."""
+
+    def __init__(self, docs: ProtectedServer) -> None:
+        self.docs = docs
+        self.out = io.StringIO()
+        self.opened: list[str] = []
+
+    def run(self, *arguments: str) -> str:
+        call_command("mcp", *arguments, stdout=self.out, stderr=self.out)
+        return self.out.getvalue()
+
+    def address(self) -> str:
+        """Wait for the address to open, and return it."""
+        deadline = time.monotonic() + 60
+        while not (found := [w for w in self.out.getvalue().split() if "/authorize?" in w]):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return found[-1]
+
+
+@pytest.fixture
+def terminal(data_dir: Path, settings: Any, docs: ProtectedServer, monkeypatch: Any) -> Terminal:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    settings.MOCHI = settings.MOCHI.model_copy(update={"data_dir": data_dir, "port": port})
+    servers = {"docs": {"url": docs.url, "oauth": {"issuer": docs.logins.url}}}
+    (data_dir / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    terminal = Terminal(docs)
+    monkeypatch.setattr("webbrowser.open", terminal.opened.append)
+    return terminal
+
+
+class Person:
+    """A person who visits the address that the terminal shows, and pastes where that leads to."""
+
+    def __init__(self, terminal: Terminal, **refusal: str) -> None:
+        self.terminal = terminal
+        self.refusal = refusal
+
+    def readline(self) -> str:
+        return f"  {self.terminal.docs.logins.authorize(self.terminal.address(), **self.refusal)}\n"
+
+
+@pytest.fixture
+def person(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> Person:
+    person = Person(terminal)
+    monkeypatch.setattr("sys.stdin", person)
+    return person
+
+
+@pytest.mark.usefixtures("person")
+def test_without_a_server_the_address_of_the_browser_is_pasted(terminal: Terminal) -> None:
+    assert terminal.run("login", "docs").endswith("Logged in to docs.\n")
+
+    assert terminal.opened == [terminal.address()]
+    assert terminal.run("check", "docs")
+    assert "docs__run" in terminal.out.getvalue()
+
+
+def test_a_refusal_is_said_in_the_terminal(terminal: Terminal, person: Person) -> None:
+    person.refusal = {"error": "access_denied"}
+
+    with pytest.raises(CommandError, match=r"Not logged in: .*access_denied"):
+        terminal.run("login", "docs", "--no-browser")
+
+    assert terminal.opened == []
+
+
+@pytest.mark.usefixtures("person")
+def test_the_address_of_a_browser_elsewhere_is_pasted_also_with_a_server(
+    terminal: Terminal, settings: Any
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        settings.MOCHI = settings.MOCHI.model_copy(update={"port": port})
+        terminal.run("login", "docs", "--paste", "--scope", "read write")
+
+    assert "Logged in to docs." in terminal.out.getvalue()
+    assert "scope=read+write" in terminal.address()
+    assert terminal.opened == []
+
+
+def test_what_is_pasted_must_be_the_address_of_this_login(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("https://nowhere.example/?code=x\n"))
+
+    with pytest.raises(CommandError, match="is not known"):
+        terminal.run("login", "docs", "--paste")
+
+
+@pytest.mark.usefixtures("person")
+def test_it_is_pasted_where_a_server_listens_on_a_unix_socket(
+    terminal: Terminal, settings: Any
+) -> None:
+    settings.MOCHI = settings.MOCHI.model_copy(update={"unix_socket": Path("mochi.sock")})
+
+    assert terminal.run("login", "docs").endswith("Logged in to docs.\n")
+
+
+@pytest.mark.usefixtures("person")
+def test_logging_out_forgets_the_login(terminal: Terminal) -> None:
+    terminal.run("login", "docs")
+
+    assert "Logged out of docs." in terminal.run("logout", "docs")
+
+    assert len(terminal.docs.logins.revoked) == 1
+    with pytest.raises(CommandError, match="Not usable: docs"):
+        terminal.run("check", "docs")
