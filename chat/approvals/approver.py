@@ -11,6 +11,7 @@ from msgspec import UNSET
 from chat.approvals.answers import Answers
 from chat.approvals.confirmation import ApprovalDecision, Confirmation
 from chat.approvals.decided_calls import DecidedCall, NumberedCall, decided, free, lost, refused
+from chat.approvals.questions import Lasting
 from chat.approvals.server_questions import ApprovalMode, Elicits, ServerQuestions
 from chat.approvals.store import ConfirmationStore
 from chat.stream.events import AskedBecause, Event, StatusChanged, ToolConfirmationRequired
@@ -107,6 +108,12 @@ class Approver:
     def _outlasts(self) -> bool:
         """Return whether questions about calls are open for longer than a turn waits."""
         return self._timeout_seconds > WAITING_SECONDS
+
+    @property
+    def lasting(self) -> Lasting:
+        """Return how long questions about calls are open that are not running."""
+        request = self._request if self._outlasts else None
+        return Lasting(timeout_seconds=self.settings.approval_timeout_seconds, request=request)
 
     @property
     def has_asked(self) -> bool:
@@ -206,7 +213,11 @@ class Approver:
             emit(events_of(questions))
             if self._mode == "suspend":
                 raise NobodyToApprove(questions)
-            answers = await self._answers_in_time(questions)
+            self.is_waiting = True
+            try:
+                answers = await self.answers_in_time(questions)
+            finally:
+                self.is_waiting = False
             decisions |= {each.call_index: answers[each.confirmation_id] for each in questions}
         await self._accept_changes(asked, decisions)
         used = await asyncio.to_thread(self._use, decisions)
@@ -309,8 +320,7 @@ class Approver:
                     tool_digest=digest,
                     parameters=None if tool is None else tool.spec.parameters,
                     call_ids=tuple(each.call.id for each in calls),
-                    timeout_seconds=self.settings.approval_timeout_seconds,
-                    request=self._request if self._outlasts else None,
+                    **self.lasting,
                 )
             )
         return decisions, questions
@@ -327,22 +337,18 @@ class Approver:
         """
         return await self._answers.wait(questions, self._confirmation_store.timeout_seconds)
 
-    async def _answers_in_time(
+    async def answers_in_time(
         self, questions: Sequence[Confirmation]
     ) -> Mapping[str, ApprovalDecision]:
-        """Return the answers to questions about calls.
+        """Return the answers to questions about calls that are not running.
 
         Raises:
             NobodyToApprove: Some are open for longer than a turn waits.
         """
         seconds, outlasts = self._timeout_seconds, self._outlasts
-        self.is_waiting = True
-        try:
-            answers = await self._answers.wait(
-                questions, WAITING_SECONDS if outlasts else seconds, expire=not outlasts
-            )
-        finally:
-            self.is_waiting = False
+        answers = await self._answers.wait(
+            questions, WAITING_SECONDS if outlasts else seconds, expire=not outlasts
+        )
         if left := [each for each in questions if each.confirmation_id not in answers]:
             raise NobodyToApprove(left)
         return answers

@@ -2,10 +2,9 @@
 
 import hashlib
 import json
-import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, Required, TypedDict, Unpack
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -14,7 +13,6 @@ from chat.approvals.arguments import check_arguments
 from chat.stream.events import AskedBecause
 from sessions_app.decoding import decode_as
 from sessions_app.errors import ValidationFailed
-from sessions_app.messages import ToolCall
 from tools_app.elicitation import Action, InputAnswer, fill, secrets_in
 from tools_app.policy import RememberedPolicy
 
@@ -197,50 +195,6 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
             raise ValidationFailed("This question has no arguments.", field="arguments")
         if content is not None and self.schema is None:
             raise ValidationFailed("This question is not for content.", field="content")
-
-
-class About(TypedDict, total=False):
-    """The rest of a question, by the names of the fields of ``Confirmation``."""
-
-    message_id: Required[str]
-    call_index: Required[int]
-    turn_id: Required[str]
-    agent_name: str | None
-    reason: AskedBecause | None
-    tool_digest: str | None
-    parameters: Mapping[str, Any] | None
-    call_ids: tuple[str, ...]
-    timeout_seconds: float | None
-    request: Mapping[str, Any] | None
-    kind: Kind
-    server: str | None
-    message: str | None
-    schema: Mapping[str, Any] | None
-    url: str | None
-    retry: Retry | None
-
-
-def new_question(
-    session_id: str, call: ToolCall, now: datetime, seconds: float, **about: Unpack[About]
-) -> Confirmation:
-    """Return a question about a call, which is open for some time.
-
-    Raises:
-        ValidationFailed: The call's arguments can't be written as JSON.
-    """
-    seconds = about.get("timeout_seconds") or seconds
-    question = Confirmation(
-        confirmation_id=f"conf_{secrets.token_hex(16)}",
-        session_id=session_id,
-        tool_call_id=call.id,
-        tool_name=call.name,
-        arguments=call.arguments,
-        arguments_hash=hash_call(call.name, call.arguments),
-        created_at=written(now),
-        expires_at=expiry(now, seconds),
-        **about,
-    )
-    return msgspec.structs.replace(question, version=question.version_of_kind)
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ import msgspec
 
 from chat.approvals.confirmation import Confirmation, Retry
 from chat.approvals.decided_calls import DecidedCall, NumberedCall, repeated
+from chat.approvals.questions import Lasting
 from chat.approvals.store import ConfirmationStore
 from tools_app.available_tools import AvailableTools
 from tools_app.elicitation import MAX_QUESTIONS, InputAnswer, InputRequest
@@ -72,7 +73,13 @@ class ServerQuestions:
         return agents
 
     def ask(
-        self, item: NumberedCall, request: InputRequest, *, message_id: str, retry: Retry | None
+        self,
+        item: NumberedCall,
+        request: InputRequest,
+        *,
+        message_id: str,
+        retry: Retry | None,
+        lasting: Lasting,
     ) -> Confirmation | None:
         """Ask a server's question; return None if it must not ask.
 
@@ -81,6 +88,7 @@ class ServerQuestions:
             request: The question.
             message_id: The assistant message with the call.
             retry: What the call is repeated with; None if it is still running.
+            lasting: How long the question of an ended call is open.
         """
         self._counts[request.server] += 1
         is_shown = self._elicits == "always" or (self._elicits == "between_calls" and retry)
@@ -102,6 +110,7 @@ class ServerQuestions:
             schema=request.schema,
             url=request.url,
             retry=retry,
+            **lasting,
         )
 
     def unanswered(self, questions: Sequence[Confirmation]) -> Sequence[Confirmation]:

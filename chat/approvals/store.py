@@ -25,16 +25,15 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from chat.approvals.confirmation import (
-    About,
     ApprovalDecision,
     Confirmation,
     Reason,
     expiry,
     hash_call,
     is_kept,
-    new_question,
     read_moment,
 )
+from chat.approvals.questions import About, new_question
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
 from sessions_app.decoding import decode_as
 from sessions_app.errors import SessionNotFound
@@ -111,7 +110,7 @@ class ConfirmationStore:
 
     def renew(self, question: Confirmation, turn_id: str) -> Confirmation:
         """Ask a server's question again, for a turn that goes on."""
-        expires_at = expiry(self.now(), self.timeout_seconds)
+        expires_at = expiry(self.now(), question.timeout_seconds or self.timeout_seconds)
         again = replace(question, turn_id=turn_id, expires_at=expires_at)
         self._put(again, ASKED, again)
         self._notice(again, False)

@@ -14,6 +14,7 @@ import msgspec
 from chat.approvals.approver import Approver, Emit, NobodyToApprove, events_of
 from chat.approvals.confirmation import Confirmation, Retry
 from chat.approvals.decided_calls import DecidedCall
+from chat.approvals.questions import Lasting
 from chat.work_threads import run_to_end
 from tools_app.elicitation import MAX_ROUNDS, InputAnswer, InputGiven, InputNeeded, InputRequest
 from tools_app.errors import EXECUTION_FAILED
@@ -66,7 +67,8 @@ class CallQuestions:
         """Call the tool, again and again with the answers to the questions that it ends with.
 
         Raises:
-            NobodyToApprove: A question needs an answer, and the turn has no listener.
+            NobodyToApprove: A question needs an answer, and the turn has no listener, or nobody has
+                answered while a turn may wait.
         """
         invocation = msgspec.structs.replace(invocation, ask=self._ask)
         given: InputGiven | None = None
@@ -134,7 +136,7 @@ class CallQuestions:
             await self._pause()
             if self._servers.mode == "suspend":
                 raise NobodyToApprove(waiting)
-            await self._approver.answers(waiting)
+            await self._approver.answers_in_time(waiting)
             await self._begin()
         answers = dict(declined)
         for each in questions:
@@ -157,6 +159,7 @@ class CallQuestions:
                 request,
                 message_id=self.message_id,
                 retry=named,
+                lasting=Lasting() if retry is None else self._approver.lasting,
             )
             asked.append(await run_to_end(ask))
         self._is_declined = self._is_declined or None in asked

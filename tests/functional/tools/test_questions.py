@@ -2,12 +2,13 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.functional.confirmations.conftest import CONFIRM, Person
+from tests.functional.confirmations.conftest import CONFIRM, PATCHED, Person
 
 PROGRAM = str(
     Path(__file__).parents[2] / "unit" / "tools_app" / "mcp" / "programs" / "asking_server.py"
@@ -53,9 +54,11 @@ def orders(tmp_path: Path) -> Path:
     return tmp_path / "orders"
 
 
-def session_at(person: Person, era: str) -> str:
+def session_at(person: Person, era: str, **settings: Any) -> str:
     tools = {"tools": [f"{era}__order", f"{era}__paint", f"{era}__pay"]}
-    return person.chat.new_session(tool_settings={**tools, "execution_policy": "never_confirm"})
+    return person.chat.new_session(
+        tool_settings={**tools, "execution_policy": "never_confirm", **settings}
+    )
 
 
 def calling(script: Any, era: str, tool: str, **arguments: Any) -> str:
@@ -232,6 +235,23 @@ def test_a_question_of_the_newer_protocol_survives_the_server(
     assert orders.read_text() == "tea small 4 \n"
 
 
+def test_an_answer_after_days_starts_the_next_turn(begin: Any, script: Any, orders: Path) -> None:
+    person = begin(**PATCHED, MOCHI_E2E_WAITING_SECONDS="0.3")
+    session_id = session_at(person, "new", approval_timeout_seconds=86_400)
+    message = calling(script, "new", "order", item="tea", path=str(orders))
+    person.chat.say(session_id, message)  # and nobody answers while the turn waits
+    [question] = person.pending(session_id)
+    assert not orders.exists()
+
+    person.confirm(session_id, question, content={"count": 7}).raise_for_status()
+
+    deadline = time.monotonic() + 60
+    while person.chat.messages(session_id)[-1]["content"] != "Done.":
+        assert time.monotonic() < deadline, "no turn went on"
+        time.sleep(0.02)
+    assert orders.read_text() == "tea small 7 \n"
+
+
 def test_a_turn_that_goes_on_elsewhere_asks_the_question_again(
     begin: Any, script: Any, orders: Path
 ) -> None:
@@ -319,3 +339,28 @@ def test_ag_ui_declines_what_is_asked_in_the_middle_of_a_call(
     assert seen[-1]["outcome"]["type"] == "success"
     assert "elicitation was decline" in json.dumps(seen)
     assert not orders.exists()
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_the_ai_sdk_gets_a_part_and_our_route_answers(
+    person: Person, script: Any, orders: Path, era: str
+) -> None:
+    session_id = session_at(person, era)
+    text = calling(script, era, "order", item="tea", path=str(orders))
+    message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": text}]}
+    body = {"id": session_id, "messages": [message]}
+
+    kinds = []
+    with person.http.stream("POST", "/ui/chat", json=body) as answer:
+        for line in answer.iter_lines():
+            if not line.startswith("data: {"):
+                continue
+            part = json.loads(line.removeprefix("data: "))
+            kinds.append(part["type"])
+            if part["type"] == "data-elicitation":
+                question = part["data"]
+                person.confirm(session_id, question, content={"count": 8}).raise_for_status()
+
+    assert "tool-approval-request" not in kinds
+    assert kinds[-1] == "finish"
+    assert orders.read_text() == "tea small 8 \n"
