@@ -13,7 +13,7 @@ from sessions_app.messages import ToolCall
 
 
 class Lasting(TypedDict, total=False):
-    """How long a question is open, by the names of the fields of ``Confirmation``."""
+    """The time for which a question is open, by the names of the fields of ``Confirmation``."""
 
     timeout_seconds: float | None
     request: Mapping[str, Any] | None
