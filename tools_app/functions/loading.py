@@ -25,17 +25,8 @@ from tools_app.toolset import InvalidTool, Tool, ToolListing
 MAX_FILE_BYTES = 1 << 20
 """Larger files of a folder without ``__init__.py`` are not read."""
 
-_NO_GROUPS = frozenset(
-    {
-        "__all__",
-        "__destructive__",
-        "__owners__",
-        "__path__",
-        "__author__",
-        "__authors__",
-        "__credits__",
-    }
-)
+_OF_TOOLS = ("__all__", "__destructive__", "__owners__")
+_NO_GROUPS = frozenset({*_OF_TOOLS, "__path__", "__author__", "__authors__", "__credits__"})
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 # sys.modules and sys.path belong to the whole process. Reentrant: a tool may load a folder.
 _loading = threading.RLock()
