@@ -93,9 +93,8 @@ def _login_policy(services: Services) -> LoginPolicy:
     settings, directory = services.get(ServerSettings), services.get(AppSettings).resolved_state_dir
     records = services.get(RecordStores).open(directory / "mcp_tokens", "mcp_tokens")
     return LoginPolicy(
-        records=LoginRecords(records, services.get(SharedClock)),
+        records=LoginRecords(records, services.get(SharedClock), services.get(LoginNotice).note),
         addresses=is_this_machine if settings.test_mode else is_public_web,
-        notice=services.get(LoginNotice).note,
     )
 
 

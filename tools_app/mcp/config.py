@@ -43,14 +43,10 @@ _SHORTEST_SECRET = 6
 Transport = Literal["stdio", "http", ""]
 
 
-class StdioSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A server that is a local program, connected through stdin and stdout.
+class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Holds what entries of both kinds may say.
 
     Attributes:
-        command: The program, found on the server's PATH.
-        args: Its arguments.
-        env: Variables in addition to a few harmless ones, with ``${VAR}`` expanded.
-        cwd: Its working directory.
         disabled: Whether it must not be used.
         trusted: Whether its annotations of tools (read-only, destructive) are believed.
         instructions: Whether models are told what it says of its tools.
@@ -58,15 +54,27 @@ class StdioSpec(msgspec.Struct, frozen=True, kw_only=True):
         owners: The owners of data who may use it; None for all.
     """
 
-    command: str
-    cwd: str
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = msgspec.field(default_factory=dict)
     disabled: bool = False
     trusted: bool = False
     instructions: bool = True
     resources: bool = False
     owners: tuple[str, ...] | None = None
+
+
+class StdioSpec(ServerOptions, frozen=True, kw_only=True):
+    """A server that is a local program, connected through stdin and stdout.
+
+    Attributes:
+        command: The program, found on the server's PATH.
+        args: Its arguments.
+        env: Variables in addition to a few harmless ones, with ``${VAR}`` expanded.
+        cwd: Its working directory.
+    """
+
+    command: str
+    cwd: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
     transport: ClassVar[Transport] = "stdio"
 
     @property
@@ -79,28 +87,18 @@ class StdioSpec(msgspec.Struct, frozen=True, kw_only=True):
         return f"StdioSpec(command={self.command!r})"
 
 
-class HttpSpec(msgspec.Struct, frozen=True, kw_only=True):
+class HttpSpec(ServerOptions, frozen=True, kw_only=True):
     """A remote server, connected through MCP's "Streamable HTTP".
 
     Attributes:
         url: Its address, http or https.
         headers: Headers of each request, with ``${VAR}`` expanded.
         oauth: How to log in; None with an ``Authorization`` header, which is sent instead.
-        disabled: Whether it must not be used.
-        trusted: Whether its annotations of tools (read-only, destructive) are believed.
-        instructions: Whether models are told what it says of its tools.
-        resources: Whether models may list its resources, and read all of these.
-        owners: The owners of data who may use it; None for all.
     """
 
     url: str
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     oauth: OAuthSpec | None = None
-    disabled: bool = False
-    trusted: bool = False
-    instructions: bool = True
-    resources: bool = False
-    owners: tuple[str, ...] | None = None
     transport: ClassVar[Transport] = "http"
 
     @property
@@ -140,7 +138,7 @@ class _File(msgspec.Struct):
     mcpServers: dict[str, msgspec.Raw]  # noqa: N815 - as the file spells it
 
 
-class _Entry(msgspec.Struct):
+class _Entry(ServerOptions, frozen=True, kw_only=True):
     command: str | None = None
     args: list[str] = []
     env: dict[str, str | int | float | bool] = {}
@@ -149,11 +147,6 @@ class _Entry(msgspec.Struct):
     headers: dict[str, str] = {}
     oauth: OAuthSpec | None = None
     type: str | None = None
-    disabled: bool = False
-    trusted: bool = False
-    instructions: bool = True
-    resources: bool = False
-    owners: tuple[str, ...] | None = None
 
 
 class _EntryError(ValueError):
@@ -280,6 +273,7 @@ def _decode(name: str, raw: msgspec.Raw) -> _Entry:
 
 
 def _checked(entry: _Entry, directory: Path, environment: Mapping[str, str]) -> Spec:
+    options = {name: getattr(entry, name) for name in ServerOptions.__struct_fields__}
     if entry.command is not None:
         env = {name: _text(value) for name, value in entry.env.items()}
         _refuse_odd_variables(env)
@@ -291,11 +285,7 @@ def _checked(entry: _Entry, directory: Path, environment: Mapping[str, str]) -> 
             args=tuple(entry.args),
             env=_expanded(env, environment),
             cwd=str(directory.absolute() / (entry.cwd or "")),
-            disabled=entry.disabled,
-            trusted=entry.trusted,
-            instructions=entry.instructions,
-            resources=entry.resources,
-            owners=entry.owners,
+            **options,
         )
     url = entry.url or ""
     _refuse_odd_url(url)
@@ -307,11 +297,7 @@ def _checked(entry: _Entry, directory: Path, environment: Mapping[str, str]) -> 
         url=url,
         headers=headers,
         oauth=_login(entry, headers, environment),
-        disabled=entry.disabled,
-        trusted=entry.trusted,
-        instructions=entry.instructions,
-        resources=entry.resources,
-        owners=entry.owners,
+        **options,
     )
 
 

@@ -9,9 +9,8 @@ import asyncio
 import contextvars
 import importlib
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,9 +20,19 @@ from sessions_app.shielding import to_the_end
 from tools_app.errors import LoginNotOffered
 from tools_app.mcp import http_errors
 from tools_app.mcp.config import HttpSpec
-from tools_app.mcp.login_records import LoginRecord, LoginRecords, PendingLogin, Renewal, key_of
+from tools_app.mcp.login_records import (
+    LoginRecord,
+    LoginRecords,
+    Notice,
+    PendingLogin,
+    Renewal,
+    key_of,
+)
 from tools_app.mcp.oauth_spec import OAuthSpec, origin_of
-from tools_app.mcp.remote import RemoteError
+from tools_app.mcp.remote import LoginRefused, RemoteError
+
+if TYPE_CHECKING:
+    from tools_app.mcp.oauth import OAuth
 
 EARLY_SECONDS = 30.0
 """The time before its end at which a token is renewed."""
@@ -32,9 +41,6 @@ RENEWAL_SECONDS = 25.0
 MOST_STEP_UPS = 3
 _LOOK_SECONDS = 0.1
 _PAUSES = (0.2, 1.0, 3.0)
-
-Notice = Callable[[str], None]
-"""Is told the name of a server whose login has changed. Blocks."""
 
 
 class LoginNotice(msgspec.Struct, frozen=True):
@@ -49,12 +55,10 @@ class LoginPolicy(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         records: Where they are kept.
         addresses: Decides which addresses are fetched.
-        notice: Is told of changes.
     """
 
     records: LoginRecords
     addresses: AddressPolicy = is_public_web
-    notice: Notice = lambda _: None
 
 
 class LoginStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,12 +181,9 @@ class ServerLogin:
                 record, server=self.name, tokens=tokens, challenge=challenge
             )
 
-        before = await self.record()
         after = await self._records.change(self._key, refused)
         if after.tokens is None and not self._oauth.by_itself:
             self.needed = http_errors.login_sentence(self.name, 401, challenge)
-        if after.challenge != before.challenge:
-            await self._tell()
 
     async def note_success(self) -> None:
         """Record that a call went well, after which further scopes may be asked for again."""
@@ -209,7 +210,6 @@ class ServerLogin:
         waiting = record.waiting(now)
         if waiting is not None and not scope:
             return waiting
-        sdk = await asyncio.to_thread(_oauth)
         if record.step_ups >= MOST_STEP_UPS and http_errors.lacks_scope(
             403, record.challenge or ""
         ):
@@ -218,17 +218,15 @@ class ServerLogin:
                 f"It asked for more rights after each of the last {MOST_STEP_UPS} logins. Log out "
                 f"to begin anew: mochi-server mcp logout {self.name}",
             )
-        oauth = sdk.OAuth(self._spec, self._policy.addresses)
-        pending = await oauth.begin(record, redirect_uri=redirect_uri, scope=scope, now=now)
+        flows = await self._flows()
+        pending = await flows.begin(record, redirect_uri=redirect_uri, scope=scope, now=now)
 
         def begun(current: LoginRecord) -> LoginRecord:
             if current.pending != record.pending and current.waiting(now):
                 return current  # another one was faster
             return msgspec.structs.replace(current, server=self.name, pending=pending, fault=None)
 
-        after = await self._records.change(self._key, begun)
-        await self._tell()
-        return after.pending or pending
+        return (await self._records.change(self._key, begun)).pending or pending
 
     async def finish(self, pending: PendingLogin, code: str, issuer: str | None) -> None:
         """Exchange the code of a login for tokens, to the end even if nobody waits.
@@ -243,46 +241,37 @@ class ServerLogin:
         await self._records.change(
             self._key, lambda record: msgspec.structs.replace(record, fault=words), creates=False
         )
-        await self._tell()
 
     async def forget(self) -> None:
         """Forget the login, and have the authorization server forget it if it can."""
-        mine = {
-            key: record
-            for key, record in (await self._records.all()).items()
-            if record.server == self.name
-        }
-        await self._records.delete(list(mine))
-        await self._tell()
-        record = mine.get(self._key, LoginRecord())
+        record = (await self._records.delete_of(self.name)).get(self._key, LoginRecord())
         if record.client is not None and record.tokens is not None:
-            sdk = await asyncio.to_thread(_oauth)
-            oauth = sdk.OAuth(self._spec, self._policy.addresses)
-            await oauth.revoke(record.client, record.tokens)
+            await (await self._flows()).revoke(record.client, record.tokens)
 
     async def aclose(self) -> None:
         """Wait for a renewal: what it gets would be lost."""
         if self._renewing is not None:
             await asyncio.wait([self._renewing], timeout=RENEWAL_SECONDS)
 
-    async def _tell(self) -> None:
-        await asyncio.to_thread(self._policy.notice, self.name)
+    async def _flows(self) -> "OAuth":
+        """Return what talks to authorization servers; the first one imports the SDK."""
+        sdk = await asyncio.to_thread(importlib.import_module, "tools_app.mcp.oauth")
+        flows: OAuth = sdk.OAuth(self._spec, self._policy.addresses)
+        return flows
 
     async def _finish(self, pending: PendingLogin, code: str, issuer: str | None) -> None:
-        sdk = await asyncio.to_thread(_oauth)
-        oauth = sdk.OAuth(self._spec, self._policy.addresses)
+        flows = await self._flows()
         try:
-            tokens = await oauth.finish(pending, code, issuer)
+            granted = await flows.finish(pending, code, issuer, await self._records.now())
         except RemoteError as error:
             await self.fail(error.message)
             raise
-        fields = sdk.granted(tokens, pending.client, await self._records.now())
 
         def finished(record: LoginRecord) -> LoginRecord:
             return msgspec.structs.replace(
                 record,
                 server=self.name,
-                **fields,
+                **granted,
                 challenge=None,
                 fault=None,
                 renewal=None,
@@ -291,7 +280,6 @@ class ServerLogin:
 
         await self._records.change(self._key, finished)
         self._is_new = None
-        await self._tell()
 
     async def _renewed(self, old: str | None, challenge: str) -> str | None:
         """Return a token other than ``old``; all callers of this process wait for one renewal."""
@@ -327,14 +315,12 @@ class ServerLogin:
 
     async def _renew_as(self, holder: str, record: LoginRecord, challenge: str) -> str | None:
         """Renew the token as the only one who does; return it, None if a person has to log in."""
-        sdk = await asyncio.to_thread(_oauth)
-        oauth = sdk.OAuth(self._spec, self._policy.addresses)
+        flows = await self._flows()
         outcome: Mapping[str, Any] = {}
         try:
-            tokens, client = await oauth.renew(record, challenge)
-            outcome = sdk.granted(tokens, client, await self._records.now())
-            self._is_new = tokens.access_token
-        except sdk.LoginRefused as error:
+            outcome = await flows.renew(record, challenge, await self._records.now())
+            self._is_new = outcome["tokens"]["access_token"]
+        except LoginRefused as error:
             outcome = {"tokens": None, "fault": error.message}
             if self._oauth.by_itself:
                 raise
@@ -346,7 +332,9 @@ class ServerLogin:
         """Store the outcome of a renewal, also if the store fails at first: it comes only once."""
 
         def released(current: LoginRecord) -> LoginRecord:
-            return _released(current, holder, outcome)
+            if current.renewal is None or current.renewal.holder != holder:
+                return current  # it took too long, or somebody has logged in or out
+            return msgspec.structs.replace(current, renewal=None, **outcome)
 
         for pause in _PAUSES:
             try:
@@ -354,14 +342,3 @@ class ServerLogin:
             except StorageUnavailable:
                 await asyncio.sleep(pause)
         return await self._records.change(self._key, released, creates=False)
-
-
-def _released(current: LoginRecord, holder: str, outcome: Mapping[str, Any]) -> LoginRecord:
-    """Return the record with the outcome of a renewal, unless that is not its holder's any more."""
-    if current.renewal is None or current.renewal.holder != holder:
-        return current
-    return msgspec.structs.replace(current, renewal=None, **outcome)
-
-
-def _oauth() -> ModuleType:
-    return importlib.import_module("tools_app.mcp.oauth")

@@ -6,7 +6,7 @@ and whether a person's login was used, are fields of it (docs/decisions/0189).
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,6 +19,8 @@ from sessions_app.store.records import Records
 
 _TRIES = 50
 
+Notice = Callable[[str], None]
+"""Is told the name of a server whose login has changed. Blocks."""
 Document = Mapping[str, Any]
 """A message of an authorization server, as the SDK writes it."""
 
@@ -105,6 +107,11 @@ class LoginRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         """Return the token that requests are sent with."""
         return None if self.tokens is None else self.tokens["access_token"]
 
+    @property
+    def shown(self) -> tuple[object, ...]:
+        """Return what people see of the login, to compare it."""
+        return self.tokens is None, self.challenge, self.fault, self.pending and self.pending.state
+
     def waiting(self, now: float) -> PendingLogin | None:
         """Return the login that a person can still finish."""
         pending = self.pending
@@ -117,11 +124,15 @@ class LoginRecords:
     Args:
         records: The store.
         clock: Returns the time that all processes agree on (Unix time). Blocks.
+        notice: Is told of changes that people see.
     """
 
-    def __init__(self, records: Records, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, records: Records, clock: Callable[[], float], notice: Notice = lambda _: None
+    ) -> None:
         self._records = records
         self._clock = clock
+        self._notice = notice
 
     async def now(self) -> float:
         """Return the time that all processes agree on."""
@@ -153,10 +164,13 @@ class LoginRecords:
             key: _decoded(data) for key, data in read.items() if not isinstance(data, Exception)
         }
 
-    async def delete(self, keys: Sequence[str]) -> None:
-        """Delete records."""
-        for key in keys:
+    async def delete_of(self, server: str) -> Mapping[str, LoginRecord]:
+        """Delete the records of a server, also those of its earlier origins; return them."""
+        records = {key: each for key, each in (await self.all()).items() if each.server == server}
+        for key in records:
             await asyncio.to_thread(self._records.delete, key)
+        await asyncio.to_thread(self._notice, server)
+        return records
 
     def _data(self, key: str) -> bytes | None:
         try:
@@ -181,6 +195,8 @@ class LoginRecords:
                 if data is None
                 else self._records.swap(key, data, new)
             ):
+                if after.shown != before.shown:
+                    self._notice(after.server)
                 return after
         raise StorageUnavailable("A login is being changed all the time. Try again.")
 

@@ -6,7 +6,8 @@ Each step may happen in another process, also after a restart (docs/decisions/01
 import asyncio
 import re
 import secrets
-from urllib.parse import parse_qs, urlsplit
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
@@ -22,24 +23,6 @@ _WORDS = 200
 _STATE = re.compile(r"[A-Za-z0-9_-]{43}")
 _LATE = "This login took too long. Begin it again."
 _UNKNOWN = "This login is not known, or was used already. Begin it again."
-
-
-class ComeBack(msgspec.Struct, frozen=True, kw_only=True):
-    """Holds what an authorization server sends a person's browser back with.
-
-    Attributes:
-        state: The secret of the login.
-        code: What is exchanged for tokens.
-        iss: Who sends it.
-        error: Why there is no code.
-        error_description: The same for people.
-    """
-
-    state: str = ""
-    code: str = ""
-    iss: str | None = None
-    error: str = ""
-    error_description: str = ""
 
 
 class LoginFailed(Exception):
@@ -99,14 +82,18 @@ class McpLogins:
         except RemoteError as error:
             raise ToolServerUnavailable(name, error.message) from error
 
-    async def finish(self, answer: ComeBack) -> str:
+    async def finish(self, answer: Mapping[str, str]) -> str:
         """Finish the login of a person who comes back; return the server's name.
+
+        Args:
+            answer: What the authorization server sends with them: ``state`` with ``code`` and
+                ``iss``, or with ``error`` and ``error_description``.
 
         Raises:
             LoginFailed: There is no token.
             ToolServerNotFound, ToolServerUnavailable, LoginNotOffered: Its entry has changed.
         """
-        key, record, pending = await self._pending(answer.state)
+        key, record, pending = await self._pending(answer.get("state", ""))
         if await self._records.now() >= pending.expires_at:
             raise LoginFailed(410, _LATE)
 
@@ -118,13 +105,13 @@ class McpLogins:
 
         await self._records.change(key, used)
         server, login = await self._tools.login(record.server)
-        if answer.error or not answer.code:
-            words = f"{answer.error}: {answer.error_description}".strip(": ") or "There is no code."
-            words = redacted(words, (), limit=_WORDS)
+        if "error" in answer or "code" not in answer:
+            reasons = filter(None, map(answer.get, ("error", "error_description")))
+            words = redacted(": ".join(reasons) or "There is no code.", (), limit=_WORDS)
             await login.fail(words)
             raise LoginFailed(400, f"The login was refused: {words}")
         try:
-            await login.finish(pending, answer.code, answer.iss)
+            await login.finish(pending, answer["code"], answer.get("iss"))
         except RemoteError as error:
             raise LoginFailed(400, error.message) from error
         await server.notice_login()
@@ -176,9 +163,6 @@ class McpLogins:
         raise LoginFailed(400, _UNKNOWN)
 
 
-def come_back_of(address: str) -> ComeBack:
-    """Return what the address says to which a browser was sent back."""
-    query = parse_qs(urlsplit(address.strip()).query)
-    return ComeBack(
-        **{name: query[name][0] for name in ComeBack.__struct_fields__ if name in query}
-    )
+def come_back_of(address: str) -> Mapping[str, str]:
+    """Return the parameters of the address that a browser was sent back to."""
+    return dict(parse_qsl(urlsplit(address.strip()).query))

@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from sessions_app.messages import ToolSpec
 from tools_app.digests import digest_of
-from tools_app.mcp.config import SEPARATOR
+from tools_app.mcp.config import SEPARATOR, ServerOptions
 from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_TOOLS
 from tools_app.mcp.remote import RemoteListing, RemoteTool, mapping
 from tools_app.toolset import InvalidTool, Tool
@@ -81,31 +81,17 @@ class NamedTools(msgspec.Struct, frozen=True, kw_only=True):
         return [name for name, tool in self.tools.items() if not tool.is_linked]
 
 
-def name_listing(
-    server: str,
-    listing: RemoteListing,
-    *,
-    trusted: bool,
-    instructs: bool,
-    lists_resources: bool = False,
-) -> NamedTools:
-    """Name the tools of a server's list, with what was refused of it, and add those of ours.
-
-    Args:
-        server: The server's name in ``mcp.json``.
-        listing: Its list.
-        trusted: Whether its annotations of effects count.
-        instructs: Whether models are told its instructions.
-        lists_resources: Whether models may list its resources.
-    """
-    instructions = listing.instructions if instructs else None
+def name_listing(server: str, listing: RemoteListing, options: ServerOptions) -> NamedTools:
+    """Name the tools of a server's list, with what was refused of it, and add those of ours."""
+    trusted = options.trusted
+    instructions = listing.instructions if options.instructions else None
     named = name_tools(server, listing.tools, trusted=trusted, instructions=instructions)
     faults = [(f"{server}{SEPARATOR}{name}", reason) for name, reason in listing.refused]
     faults += [(server, _CUT)] if listing.cut else []
     more = [refused_tool(server, name, reason) for name, reason in faults]
     tools = {**named.tools}
     if listing.has_resources:
-        for tool in _resource_tools(server, trusted=trusted, listed=lists_resources):
+        for tool in _resource_tools(server, trusted=trusted, listed=options.resources):
             tools.setdefault(tool.name, tool)
     return msgspec.structs.replace(named, tools=tools, invalid=[*named.invalid, *more])
 

@@ -47,16 +47,12 @@ from tools_app.mcp.login_records import (
 from tools_app.mcp.oauth_spec import OAuthSpec, origin_of
 from tools_app.mcp.oauth_wire import oauth_wire
 from tools_app.mcp.redaction import MAX_TEXT_CHARS, redacted
-from tools_app.mcp.remote import RemoteError
+from tools_app.mcp.remote import LoginRefused, RemoteError
 
 LOGIN_SECONDS = 600.0
 _CODE = "the-code"
 _TEMPORARY = frozenset({408, 425, 429})
 Model = TypeVar("Model", bound=BaseModel)
-
-
-class LoginRefused(RemoteError):
-    """The authorization server refused; to try the same again is no use."""
 
 
 @dataclass(slots=True)
@@ -106,7 +102,7 @@ class OAuth:
         Raises:
             RemoteError: It can't be prepared.
         """
-        challenge = _Challenge.of(record.challenge or "", union_scopes(self._oauth.scope, scope))
+        refusal = _refusal(record.challenge or "", union_scopes(self._oauth.scope, scope))
         grant = Grant(_parsed(OAuthToken, record.tokens), self._client(record, redirect_uri))
         opened: list[str] = []
 
@@ -133,7 +129,7 @@ class OAuth:
             come_back,
             client_metadata_url=self._oauth.client_metadata_url,
         )
-        request = await self._run(provider, challenge, until=lambda: bool(opened))
+        request = await self._run(provider, refusal, until=lambda: bool(opened))
         if request is None:
             raise RemoteError("Its authorization server offers no login.")
         url = _checked_page(opened[0])
@@ -145,11 +141,13 @@ class OAuth:
             request=_token_request(request),
             client=_client_of(provider),
             scope=query.get("scope", [None])[0],
-            is_step_up=challenge.is_step_up,
+            is_step_up=refusal.status_code == httpx2.codes.FORBIDDEN,
         )
 
-    async def finish(self, pending: PendingLogin, code: str, issuer: str | None) -> OAuthToken:
-        """Exchange the code for tokens.
+    async def finish(
+        self, pending: PendingLogin, code: str, issuer: str | None, now: float
+    ) -> Mapping[str, Any]:
+        """Exchange the code for tokens; return what they change in the record of the login.
 
         Raises:
             RemoteError: There are none.
@@ -171,40 +169,31 @@ class OAuth:
         if tokens is None:
             raise RemoteError("Its authorization server sent no valid tokens.")
         tokens.scope = tokens.scope or pending.scope  # RFC 6749, section 5.1
-        return tokens
+        return _granted(tokens, pending.client, now)
 
-    async def renew(self, record: LoginRecord, challenge: str) -> tuple[OAuthToken, Client]:
-        """Get a new token, by a refresh token or by the credentials of this server.
+    async def renew(self, record: LoginRecord, challenge: str, now: float) -> Mapping[str, Any]:
+        """Get a new token; return what it changes in the record of the login.
 
         Args:
             record: What is known.
             challenge: The ``WWW-Authenticate`` of a refusal, if there was one.
-
-        Returns:
-            The tokens, and for whom they are.
+            now: The present time.
 
         Raises:
             LoginRefused: There is none any more.
             RemoteError: There is none now.
         """
-        if self._oauth.by_itself:
-            return await self._log_in(record, challenge)
-        if record.client is None or not (record.tokens or {}).get("refresh_token"):
-            raise LoginRefused("Its login has expired.")
-        grant = Grant(_parsed(OAuthToken, record.tokens), _information(record.client))
-        provider = OAuthClientProvider(
-            self._spec.url, OAuthClientMetadata(redirect_uris=None), grant
-        )
-        provider.context.oauth_metadata = _parsed(OAuthMetadata, record.client.metadata)
-        provider.context.protected_resource_metadata = _parsed(
-            ProtectedResourceMetadata, record.client.resource
-        )
-        provider.context.token_expiry_time = 1.0  # long ago, so that it is renewed
+        grant = Grant(_parsed(OAuthToken, record.tokens))
         old = grant.tokens
-        await self._run(provider, None)
+        if self._oauth.by_itself:
+            provider: OAuthClientProvider = self._own_credentials(grant)
+            refusal = _refusal(challenge, self._oauth.scope)
+        else:
+            provider, refusal = self._refresh(record, grant), None
+        await self._run(provider, refusal)
         if grant.tokens is None or grant.tokens is old:
             raise RemoteError("Its authorization server sent no valid tokens.")
-        return grant.tokens, record.client
+        return _granted(grant.tokens, _client_of(provider), now)
 
     async def revoke(self, client: Client, tokens: Document) -> None:
         """Have the authorization server forget tokens, if it can (RFC 7009).
@@ -228,11 +217,24 @@ class OAuth:
         async with oauth_wire(self._origins, self._policy) as wire:
             await wire.send(httpx2.Request("POST", endpoint, headers=headers, data=form))
 
-    async def _log_in(self, record: LoginRecord, challenge: str) -> tuple[OAuthToken, Client]:
-        oauth, grant = self._oauth, Grant(_parsed(OAuthToken, record.tokens))
-        old = grant.tokens
+    def _refresh(self, record: LoginRecord, grant: Grant) -> OAuthClientProvider:
+        if record.client is None or grant.tokens is None or not grant.tokens.refresh_token:
+            raise LoginRefused("Its login has expired.")
+        grant.client_info = _information(record.client)
+        provider = OAuthClientProvider(
+            self._spec.url, OAuthClientMetadata(redirect_uris=None), grant
+        )
+        provider.context.oauth_metadata = _parsed(OAuthMetadata, record.client.metadata)
+        provider.context.protected_resource_metadata = _parsed(
+            ProtectedResourceMetadata, record.client.resource
+        )
+        provider.context.token_expiry_time = 1.0  # long ago, so that it is renewed
+        return provider
+
+    def _own_credentials(self, grant: Grant) -> ClientCredentialsOAuthProvider:
+        oauth = self._oauth
         method = oauth.method if oauth.method != "none" else "client_secret_basic"
-        provider = ClientCredentialsOAuthProvider(
+        return ClientCredentialsOAuthProvider(
             self._spec.url,
             grant,
             oauth.client_id or "",
@@ -240,15 +242,11 @@ class OAuth:
             token_endpoint_auth_method=method,
             issuer=oauth.issuer,
         )
-        await self._run(provider, _Challenge.of(challenge, oauth.scope))
-        if grant.tokens is None or grant.tokens is old:
-            raise RemoteError("Its authorization server sent no valid tokens.")
-        return grant.tokens, _client_of(provider)
 
     async def _run(
         self,
         provider: OAuthClientProvider,
-        challenge: "_Challenge | None",
+        refusal: httpx2.Response | None,
         *,
         until: Callable[[], bool] = lambda: False,
     ) -> httpx2.Request | None:
@@ -265,10 +263,11 @@ class OAuth:
             ):
                 sent = await anext(flow)
                 while not until():
-                    if sent is request and challenge is None:
+                    if sent is request and refusal is None:
                         return None
-                    if sent is request and challenge is not None:
-                        response, challenge = challenge.response(request), None
+                    if sent is request and refusal is not None:
+                        response, refusal = refusal, None
+                        response.request = request
                     else:
                         self._check_issuer(provider, sent)
                         response = await wire.send(sent)
@@ -314,37 +313,21 @@ class OAuth:
         raise LoginRefused(message) if is_final else RemoteError(message)
 
 
-@dataclass(frozen=True, slots=True)
-class _Challenge:
-    """The refusal with which a flow begins."""
-
-    status: int
-    header: str
-
-    @property
-    def is_step_up(self) -> bool:
-        return self.status == httpx2.codes.FORBIDDEN
-
-    @classmethod
-    def of(cls, header: str, scope: str | None) -> "_Challenge":
-        """Read the header of a refusal, and add scopes."""
-        seen = httpx2.Response(401, headers={"WWW-Authenticate": header})
-        is_step_up = lacks_scope(httpx2.codes.FORBIDDEN, header)
-        values = {
-            "error": "insufficient_scope" if is_step_up else None,
-            "resource_metadata": extract_resource_metadata_from_www_auth(seen),
-            "scope": union_scopes(extract_scope_from_www_auth(seen), scope),
-        }
-        fields = ", ".join(f'{name}="{value}"' for name, value in values.items() if value)
-        return cls(403 if is_step_up else 401, f"Bearer {fields}".strip())
-
-    def response(self, request: httpx2.Request) -> httpx2.Response:
-        headers = {"WWW-Authenticate": self.header}
-        return httpx2.Response(self.status, headers=headers, request=request)
+def _refusal(challenge: str, scope: str | None) -> httpx2.Response:
+    """Return the refusal with which a flow begins, with further scopes."""
+    seen = httpx2.Response(401, headers={"WWW-Authenticate": challenge})
+    is_step_up = lacks_scope(httpx2.codes.FORBIDDEN, challenge)
+    values = {
+        "error": "insufficient_scope" if is_step_up else None,
+        "resource_metadata": extract_resource_metadata_from_www_auth(seen),
+        "scope": union_scopes(extract_scope_from_www_auth(seen), scope),
+    }
+    fields = ", ".join(f'{name}="{value}"' for name, value in values.items() if value)
+    headers = {"WWW-Authenticate": f"Bearer {fields}".strip()}
+    return httpx2.Response(403 if is_step_up else 401, headers=headers)
 
 
-def granted(tokens: OAuthToken, client: Client, now: float) -> Mapping[str, Any]:
-    """Return the fields of a record that tokens change."""
+def _granted(tokens: OAuthToken, client: Client, now: float) -> Mapping[str, Any]:
     expires_at = None if tokens.expires_in is None else now + tokens.expires_in
     return {"tokens": _dumped(tokens), "expires_at": expires_at, "client": client}
 

@@ -10,7 +10,7 @@ from sessions_app.decoding import convert_to
 from sessions_app.errors import ValidationFailed
 from tools_app.errors import ServerPromptNotFound, ToolServerUnavailable
 from tools_app.mcp.limits import MAX_ENTRIES
-from tools_app.mcp.remote import RemoteError, mapping
+from tools_app.mcp.remote import RemoteError, cause_of, mapping
 from tools_app.mcp.results import result_of
 from tools_app.mcp.server import ManagedServer
 
@@ -100,9 +100,7 @@ def _failures_told(server: ManagedServer) -> Iterator[None]:
     try:
         yield
     except (RemoteError, TimeoutError) as error:
-        is_late = isinstance(error, TimeoutError)
-        reason = "It did not answer in time." if is_late else str(error)
-        raise ToolServerUnavailable(server.name, reason) from error
+        raise ToolServerUnavailable(server.name, cause_of(error)) from error
 
 
 def _prompt(raw: Mapping[str, Any]) -> McpPrompt | None:

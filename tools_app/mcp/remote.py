@@ -88,6 +88,10 @@ class RemoteError(Exception):
         self.needs = needs
 
 
+class LoginRefused(RemoteError):
+    """The authorization server refused; to try the same again is no use."""
+
+
 CallHeaders = Callable[[], Mapping[str, str]]
 """Returns the headers for requests of the current task's tool call."""
 

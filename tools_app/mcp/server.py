@@ -334,13 +334,7 @@ class ManagedServer:
             self._clock.reschedule(_now())
 
     async def _list(self, connection: "SdkConnection") -> None:
-        self.named = name_listing(
-            self.name,
-            await connection.list_tools(),
-            trusted=self.spec.trusted,
-            instructs=self.spec.instructions,
-            lists_resources=self.spec.resources,
-        )
+        self.named = name_listing(self.name, await connection.list_tools(), self.spec)
 
     async def _pause(self) -> None:
         if self._needs_login() is not None:

@@ -46,8 +46,9 @@ class Lab:
         addresses: AddressPolicy = is_this_machine,
         **limits: Any,
     ) -> McpTools:
-        records = LoginRecords(FileRecords(self.tokens), lambda: time.time() + self.late)
-        self.policy = LoginPolicy(records=records, addresses=addresses, notice=self.told.append)
+        files, told = FileRecords(self.tokens), self.told.append
+        records = LoginRecords(files, lambda: time.time() + self.late, told)
+        self.policy = LoginPolicy(records=records, addresses=addresses)
         self.tools = McpTools(
             self.path,
             timeout_seconds=timeout_seconds,
