@@ -108,16 +108,17 @@ class Admission:
         are no clients that it let in (docs/decisions/0161).
         """
         closes = bool(self._owner_header) or (ring is not None and ring.closes)
-        closes = closes or any(map(is_key_token, _given_tokens(head)))
+        has_key = any(map(is_key_token, _given_tokens(head)))
         header = proxy_header(scope["headers"])
         if (
             header is not None
+            and not has_key
             and self._proxies_let_in
             and (self._was_told_so or not closes)
             and self._proxies.trust_peer_of(scope)
         ):
             return OPERATOR
-        if self._token is not None or closes:
+        if self._token is not None or closes or has_key:
             raise Refused("UNAUTHENTICATED", messages.AUTHENTICATION_REQUIRED)
         if header is not None:
             raise Refused(

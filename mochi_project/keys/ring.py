@@ -40,8 +40,6 @@ class KeyRing:
 
     Attributes:
         problem: Why the record can't be used; None if it can.
-        closes: Whether nobody is let in without a key or a token: once there is a key, or a record
-            that may have some.
     """
 
     def __init__(
@@ -54,8 +52,13 @@ class KeyRing:
         self._looked_at = -_LATE_SECONDS
         self._looking = asyncio.Lock()
         self._watches: dict[_Watch, None] = {}
-        self.problem: MochiError | None = None
-        self.closes = False
+        self._had_some = False
+        self.problem: Exception | None = None
+
+    @property
+    def closes(self) -> bool:
+        """Return whether nobody is let in without a key or a token: there was one, or may be."""
+        return self._had_some or (self._keys is None and self.problem is not None)
 
     def key_of(self, token: bytes) -> Key | None:
         """Return the key of a token, also one that has ended; None if the token is not right.
@@ -72,8 +75,8 @@ class KeyRing:
         return key.has_ended(self._now())
 
     async def fresh(self) -> None:
-        """Read the record if nobody has done it just now."""
-        if time.monotonic() - self._looked_at > _LATE_SECONDS:
+        """Read the record if nobody has done it just now, or does it: a store may be slow."""
+        if time.monotonic() - self._looked_at > _LATE_SECONDS and not self._looking.locked():
             await self.look()
 
     async def look(self) -> None:
@@ -86,19 +89,22 @@ class KeyRing:
     async def _look(self) -> None:
         self._looked_at = time.monotonic()
         try:
-            data = await asyncio.to_thread(self._store.data)
-            if data != self._data or self._keys is None:
-                self._keys, self._data = keys_of(data), data
+            self._data, self._keys = await asyncio.to_thread(self._read)
         except (MochiError, OSError) as error:
             if self.problem is None:
                 logger.error("the keys can't be read; the last ones hold: %s", error)  # noqa: TRY400
-            self.problem = error if isinstance(error, MochiError) else MochiError(str(error))
-            self.closes = True
+            self.problem = error
         else:
             self.problem = None
-            self.closes = self.closes or bool(self._keys)
+            self._had_some = self._had_some or bool(self._keys)
         for watch in reversed(list(self._watches)):  # streams of a turn before the turn
             self._tell(watch)
+
+    def _read(self) -> tuple[bytes | None, Keys]:
+        data = self._store.data()
+        if data == self._data and self._keys is not None:
+            return data, self._keys
+        return data, keys_of(data)
 
     async def keep_looking(self) -> None:
         """Look each second, until cancelled."""

@@ -81,6 +81,8 @@ async def test_who_sends_a_key_that_is_not_known_does_not_act_for_another_owner(
 
     assert (await door.ask(token, client=LOCAL)).status == 401
     assert (await door.ask("dummy", client=LOCAL)).status == 200
+    told = door.guard(trusted_proxies=["127.0.0.1"], proxies_authenticate=True)
+    assert (await door.ask(token, FORWARDED, client=LOCAL, guard=told)).status == 401
 
 
 @pytest.mark.allow_blocking

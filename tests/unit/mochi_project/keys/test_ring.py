@@ -1,6 +1,7 @@
 """The keys as they are now, and who is told when one ends."""
 
 import asyncio
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -99,6 +100,35 @@ async def test_keys_that_never_were_good_let_nobody_in(
 
     assert ring.key_of(token) is None
     assert ring.closes
+
+
+async def test_a_disk_that_fails_for_a_moment_closes_no_door(ring: KeyRing, tmp_path: Path) -> None:
+    await ring.look()
+    (tmp_path / "keys.json").mkdir()
+    await ring.look()
+    failed = ring.problem
+    (tmp_path / "keys.json").rmdir()
+    await ring.look()
+
+    assert (failed is not None, ring.problem, ring.closes) == (True, None, False)
+
+
+async def test_no_request_waits_for_a_store_that_is_slow(
+    ring: KeyRing, store: KeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, token = added(store)
+    await ring.look()
+    going_on = threading.Event()
+    monkeypatch.setattr(store, "data", lambda: going_on.wait(60) and None)
+    monkeypatch.setattr("mochi_project.keys.ring._LATE_SECONDS", 0)
+    slow = asyncio.create_task(ring.look())
+    await asyncio.sleep(0)
+    await ring.fresh()
+
+    assert not slow.done()
+    assert ring.key_of(token) == key
+    going_on.set()
+    await slow
 
 
 async def ended_after(ring: KeyRing, key: Key, change: object = None) -> list[bool]:
