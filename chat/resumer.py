@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextvars import Context, copy_context
 from functools import partial
 
 from chat.live_turn import LiveTurn
@@ -48,7 +49,7 @@ class TurnResumer:
         self._run = run
         self._in_thread = in_thread
         self._sessions: set[str] = set()
-        self._waiting: dict[str, None] = {}
+        self._waiting: dict[str, Context] = {}
         places.when_free.add(self._begin_next)
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -80,11 +81,13 @@ class TurnResumer:
         task.add_done_callback(partial(self._ended, session_id))
 
     def _begin_next(self) -> None:
-        """Begin the turn that has waited longest for a place."""
+        """Begin the turn that has waited longest for a place, which may have been another owner's.
+
+        It goes on as it waited: for the owner of its session.
+        """
         if self._waiting:
             session_id = next(iter(self._waiting))
-            del self._waiting[session_id]
-            self._begin(session_id)
+            self._waiting.pop(session_id).run(self._begin, session_id)
 
     def _ended(self, session_id: str, task: asyncio.Task[None]) -> None:
         self.tasks.discard(task)
@@ -106,7 +109,7 @@ class TurnResumer:
             return
         gate = self._places.suspects if turn.barren_resumes else self._places.resumed
         if gate.locked() or self._places.is_full:
-            self._waiting[session_id] = None
+            self._waiting[session_id] = copy_context()
             return
         async with gate:
             leave = self._places.take(None)

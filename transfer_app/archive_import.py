@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from models_app.names import is_permitted
 from sessions_app.attachments.store import AttachmentStore, StoredFile, write_pieces
 from sessions_app.errors import (
     AttachmentNotFound,
@@ -209,8 +210,13 @@ class ArchiveImport(SessionImporter):
 
 
 def _disarmed(session: Session) -> Session:
-    """Return the session without its policies, its inbox, and its client's name for it."""
+    """Return the session without its policies, its inbox, and its client's name for it.
+
+    Nor with a model for summaries that the key of the request is not for: no request writes those.
+    """
     metadata = msgspec.structs.replace(session.metadata, client_id=None)
+    if metadata.summary_model is not None and not is_permitted(metadata.summary_model):
+        metadata = msgspec.structs.replace(metadata, summary_model=None, summary_model_by=None)
     disarmed = ask_before_all_tools(msgspec.structs.replace(session, metadata=metadata))
     return with_inbox(disarmed, EMPTY_INBOX)
 

@@ -180,7 +180,7 @@ class InboxService:
                 return session
             if model is not None:
                 require_model(session, model)
-            require_usable(session.metadata.model)  # the turn that answers acts for no key
+            _require_usable_model(session, message)
             return _with(session, session.inbox.append(message))
 
         session = await self._change(session_id, append)
@@ -222,8 +222,12 @@ class InboxService:
             edited = inbox.edit(message_id, **changes)
             return edited if position is None else edited.move(message_id, position)
 
+        def edit_usable(session: Session) -> Session:
+            _require_usable_model(session, session.inbox.find(message_id))
+            return _of_waiting(edit, message_id)(session)
+
         async def change() -> QueuedMessage:
-            session = await self._change(session_id, _of_waiting(edit, message_id))
+            session = await self._change(session_id, edit_usable)
             if "when_busy" in changes:
                 await self._wake(session_id, message_id)
             return _state_of(session, message_id)
@@ -308,6 +312,15 @@ def _message_of(
         fingerprint = fingerprint_of_chat(request, identity)
         message_id = stable_id("queued", request.session_id, key, fingerprint)
     return queued_message(request.turn, message_id=message_id, when_busy=how, queued_at=utc_now())
+
+
+def _require_usable_model(session: Session, message: InboxMessage | None) -> None:
+    """Check that the key of a request is for the model that will answer a message.
+
+    The turn that takes the message begins with another request, or with none.
+    """
+    settings = {} if message is None else message.request.get("settings", {})
+    require_usable(settings.get("model") or session.metadata.model)
 
 
 def _find(session: Session, message_id: str) -> InboxMessage | Message | None:

@@ -42,7 +42,8 @@ class _OpenCall:
         self._ask = ask
         self._context = contextvars.copy_context()
         self._questions: set[asyncio.Task[InputAnswer]] = set()
-        self.ended = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        """When it ends: whether it was cancelled, maybe while a question waited for its answer."""
 
     async def ask(self, request: InputRequest) -> InputAnswer:
         if self.ended.done():
@@ -56,8 +57,8 @@ class _OpenCall:
             self._questions.discard(task)
         return InputAnswer(action="cancel") if task.cancelled() else task.result()
 
-    def end(self) -> None:
-        self.ended.set_result(None)
+    def end(self, *, is_cancelled: bool) -> None:
+        self.ended.set_result(is_cancelled)
         for task in self._questions:
             task.cancel()
 
@@ -80,13 +81,16 @@ class OpenCalls:
     def running(self, ask: AskPerson) -> Iterator[None]:
         """Let the server ask a person during the call in the body."""
         call = _OpenCall(ask)
-        token = _CURRENT.set(call)
+        token, is_cancelled = _CURRENT.set(call), False
         try:
             yield
+        except asyncio.CancelledError:
+            is_cancelled = True
+            raise
         finally:
             _CURRENT.reset(token)
             self._calls = {key: each for key, each in self._calls.items() if each is not call}
-            call.end()
+            call.end(is_cancelled=is_cancelled)
 
     def sent(self, request_id: object) -> None:
         """Note the id of the request for the call of the current task."""
@@ -109,14 +113,17 @@ class OpenCalls:
     async def _asking(self, request_id: str) -> _OpenCall | None:
         """Return the call with a question, so that no other session's person is asked.
 
-        Programs don't say which one it is. It does not end before it has its answer, so it is the
-        last one of those that ran when the question came.
+        Programs don't say which one it is. It does not end by itself before it has its answer, so
+        it is the last one of those that ran when the question came; unknown once one is cancelled.
         """
         if request_id:
             return self._calls.get(request_id)
         calls = set(self._calls.values())
         while len(calls) > 1:
-            await asyncio.wait([each.ended for each in calls], return_when="FIRST_COMPLETED")
+            ends = [each.ended for each in calls]
+            done, _ = await asyncio.wait(ends, return_when="FIRST_COMPLETED")
+            if any(end.result() for end in done):
+                return None
             calls = {each for each in calls if not each.ended.done()}
         return calls.pop() if calls else None
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from dialects_app.shared.client_sessions import find_session
+from mochi_project.principal import SCOPES, Principal, acting_for
 from sessions_app.errors import StorageFull, ValidationFailed
 from sessions_app.format.codec import encode
 from sessions_app.ids_and_clock import utc_now
@@ -160,6 +161,19 @@ def test_who_wrote_a_session_does_not_decide_what_runs_here_without_a_question(
     ((known,), _) = taken(archive, there, MemoryStore())
     assert known.outcome == "same"
     assert there.get(session.session_id).metadata.tool_settings == settings
+
+
+@pytest.mark.parametrize(("models", "imported"), [(("m", "big"), "big"), (("m",), None)])
+def test_a_key_brings_no_model_of_summaries_that_it_is_not_for(
+    models: tuple[str, ...], imported: str | None, there: SessionManager, here: SessionManager
+) -> None:
+    session = session_of(there, question())
+    written = there.update(session.session_id, summary_model="big")
+    archive = read(archive_of(written, MemoryStore()))
+    with acting_for(Principal("default", SCOPES, key_id="k00000000", models=models)):
+        outcomes = [taken(archive, here, MemoryStore())[0][0].outcome for _ in range(2)]
+    assert outcomes == ["imported", "same"]
+    assert here.get(session.session_id).metadata.summary_model == imported
 
 
 def test_messages_that_wait_are_neither_exported_nor_taken_in(

@@ -7,7 +7,8 @@ import pytest
 from chat.inbox.service import InboxService
 from chat.service import ChatRequest, OpenTurn
 from chat.start.turn_request import TurnRequest
-from models_app.errors import OllamaUnreachable
+from mochi_project.principal import SCOPES, Principal, acting_for
+from models_app.errors import ModelNotPermitted, OllamaUnreachable
 from models_app.language_model import Finished, TextDelta
 from sessions_app.edits import Rewind
 from sessions_app.errors import (
@@ -343,3 +344,21 @@ async def test_other_listeners_of_the_turn_hear_of_it_and_its_end_counts_what_wa
     assert (told.message_id, told.position) == (queued.message_id, 1)
     assert events[-1].queued == 1
     await desk.idle(session_id, messages=4)
+
+
+async def test_a_key_for_other_models_queues_and_edits_nothing(desk, house):
+    session_id = await desk.busy()
+    queued = await desk.queue(session_id, "Mine.")
+    limited = Principal("default", SCOPES, key_id="k00000000", models=("other:*",))
+
+    with acting_for(limited):
+        for when_busy in ("queue", "steer", "interrupt"):
+            with pytest.raises(ModelNotPermitted):
+                await desk.queue(session_id, "For nothing!", when_busy)
+        with pytest.raises(ModelNotPermitted):
+            await desk.inbox.edit(session_id, queued.message_id, content="For nothing!")
+        assert await desk.waiting(session_id) == (None, ["Mine."])
+
+        await desk.inbox.delete(session_id, queued.message_id)
+        assert await desk.waiting(session_id) == (None, [])
+    house.model.go_on.set()

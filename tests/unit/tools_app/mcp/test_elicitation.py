@@ -4,13 +4,15 @@ import asyncio
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import mcp_types as types
 import pytest
 
 from tests.unit.tools_app.mcp.conftest import PROGRAMS, Lab
 from tools_app.elicitation import InputAnswer, InputRequest
-from tools_app.mcp.elicitation import needed_by_error, needed_by_result
+from tools_app.mcp.elicitation import OpenCalls, needed_by_error, needed_by_result
 from tools_app.mcp.remote import RemoteError
 from tools_app.toolset import ToolInvocation, ToolResult
 
@@ -120,6 +122,29 @@ async def test_of_two_calls_only_the_person_of_the_asking_one_is_asked(
     assert [request.message for request in asking.asked] == ["Which size?"]
     assert other.asked == []
     assert results[1].result == "paid"
+
+
+async def test_what_a_cancelled_call_may_have_asked_is_shown_to_no_other_person() -> None:
+    calls, people = OpenCalls(), [Person(), Person()]
+
+    async def run(number: int) -> None:
+        with calls.running(people[number]):
+            calls.sent(number)
+            await asyncio.Event().wait()
+
+    first, second = running = [asyncio.create_task(run(number)) for number in range(2)]
+    await asyncio.sleep(0)
+    context: Any = SimpleNamespace(meta=None)
+    params = types.ElicitRequestFormParams.model_validate(FORM)
+    answer = asyncio.create_task(calls.answer(context, params))
+    await asyncio.sleep(0)
+
+    first.cancel()
+
+    assert await answer == types.ElicitResult(action="cancel")
+    assert [person.asked for person in people] == [[], []]
+    second.cancel()
+    await asyncio.wait(running)
 
 
 async def test_the_newer_protocol_ends_the_call_with_what_it_needs(
