@@ -116,20 +116,20 @@ class LiveTurn:
         The turn goes on, and its client sends another request with or after the answer.
         """
         servers = self.engine.actions.approver.servers
-        asking = asyncio.ensure_future(servers.unheard.wait())
-        try:
-            await asyncio.wait([self.task, asking], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            asking.cancel()
-        if self.task.done():
-            return self.task.result()
-        asked = await asyncio.to_thread(servers.pending)
-        if not asked:  # it was answered just now
-            await asyncio.sleep(ANSWERED_SECONDS)
-            return await self.finished()
-        self.detach()
-        executed = [*self.engine.outcome.tool_calls]
-        return Outcome(state=State.SUSPENDED, tool_calls=executed, confirmations=asked)
+        while not self.task.done():
+            asking = asyncio.ensure_future(servers.unheard.wait())
+            try:
+                await asyncio.wait([self.task, asking], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                asking.cancel()
+            if self.task.done():
+                break
+            if asked := await asyncio.to_thread(servers.pending):
+                self.detach()
+                executed = [*self.engine.outcome.tool_calls]
+                return Outcome(state=State.SUSPENDED, tool_calls=executed, confirmations=asked)
+            await asyncio.sleep(ANSWERED_SECONDS)  # it was answered just now
+        return self.task.result()
 
     def listen(self, position: tuple[str, int] | None) -> Subscription | None:
         """Listen from an event on, if it is one of this turn; None if nothing is left.
