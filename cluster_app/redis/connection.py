@@ -61,6 +61,7 @@ class RedisConnection:
         self.shown = masked(url)
         self.shared: RedisConnection | None = None
         self._url = url
+        self._scripts: dict[str, Callable[..., Any]] = {}  # shared by all owners' prefixes
 
     @cached_property
     def client(self) -> redis.Redis:
@@ -86,7 +87,9 @@ class RedisConnection:
 
     def script(self, lua: str) -> Callable[..., Any]:
         """Return a Lua script as a function of ``keys`` and ``args``, executed atomically."""
-        return self.client.register_script(lua)
+        if (script := self._scripts.get(lua)) is None:
+            script = self._scripts.setdefault(lua, self.client.register_script(lua))
+        return script
 
     @contextmanager
     def translated(self) -> Iterator[None]:
