@@ -7,6 +7,7 @@ import asyncio
 import json
 import logging
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,9 +15,10 @@ from chat.approvals.confirmation import Confirmation
 from chat.approvals.links import ApprovalLink
 from chat.approvals.store import ConfirmationStore
 from chat.approvals.waiting import still_asked
-from chat.notices.formats import FORMATS, Delivery, Message, Target
+from chat.notices.formats import FORMATS, Delivery, Message
 from chat.notices.notice import Notice
 from chat.notices.notifier import TASK
+from chat.settings import ChatSettings
 from chat.storage.task_queue import TaskQueue
 from chat.summaries.task_lock import held
 from mochi_project.screen_text import unseen_escaped
@@ -29,43 +31,45 @@ logger = logging.getLogger(__name__)
 TIMEOUT_SECONDS = 10.0
 """The time for a receiver's answer, connecting and looking its name up included."""
 ARGUMENTS_BYTES = 2048
+_TOLD = (
+    "confirmation_id",
+    "kind",
+    "tool_name",
+    "agent_name",
+    "server",
+    "message",
+    "expires_at",
+)
 
 
 class NotTaken(Exception):
     """Raised if a receiver did not take a message; says why."""
 
 
+@dataclass(frozen=True, slots=True)
 class Courier:
     """Sends the notices of one owner.
 
-    Args:
-        target: Where they are sent.
+    Attributes:
+        settings: Name the receiver.
         sessions: The owner's sessions.
         confirmation_store: Their questions.
         queue: Has the tries that are to come.
         public_url: What links begin with; None for no links.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        sessions: SessionReader,
-        confirmation_store: ConfirmationStore,
-        queue: TaskQueue,
-        public_url: str | None,
-    ) -> None:
-        self._target = target
-        self._sessions = sessions
-        self._confirmation_store = confirmation_store
-        self._queue = queue
-        self._public_url = public_url
+    settings: ChatSettings
+    sessions: SessionReader
+    confirmation_store: ConfirmationStore
+    queue: TaskQueue
+    public_url: str | None
 
     async def deliver(self, notice: Notice) -> str:
         """Send what a notice is about, if it still is the case; return the outcome in a few words.
 
         What is not taken is tried again later, six times within an hour.
         """
-        async with held(self._queue, TASK, str(notice)) as is_ours:
+        async with held(self.queue, TASK, str(notice)) as is_ours:
             if not is_ours:
                 return "skipped: another worker sends it"
             begun = time.time()
@@ -80,7 +84,7 @@ class Courier:
 
     def put_back(self, notice: Notice) -> None:
         """Queue a notice that could not be tried. Blocks."""
-        self._queue.add(TASK, str(notice), delay_seconds=1.0)
+        self.queue.add(TASK, str(notice), delay_seconds=1.0)
 
     def _put_off(self, notice: Notice, begun: float, error: Exception) -> str:
         extra = {"session_id": notice.session_id, "event": notice.event, "reason": str(error)}
@@ -90,61 +94,48 @@ class Courier:
             return "given up"
         logger.info("a notification was not taken; it is sent again", extra=extra)
         delay = max(notice.since + at - time.time(), 1.0)
-        self._queue.add(TASK, str(notice), delay_seconds=delay)
+        self.queue.add(TASK, str(notice), delay_seconds=delay)
         return "put off"
 
     def _delivery(self, notice: Notice) -> Delivery | None:
         """Return what to send; None if the question is answered, or the session deleted."""
         try:
-            session = self._sessions.load(notice.session_id)
+            session = self.sessions.load(notice.session_id)
         except SessionNotFound:
             return None
-        if notice.event == "approval.asked":
-            message = self._question(notice, session)
-        else:
-            message = _turn(notice, session)
-        target = self._target
+        is_question = notice.event == "approval.asked"
+        message = self._question(notice, session) if is_question else _turn(notice, session)
         if message is None:
             return None
-        return FORMATS[target.format](message, target, int(time.time()))
+        settings = self.settings
+        secret = settings.webhook_secret.get_secret_value() if settings.webhook_secret else ""
+        return FORMATS[settings.webhook_format](message, settings.webhook_url or "", secret)
 
     def _question(self, notice: Notice, session: Session) -> Message | None:
-        pending = self._confirmation_store.pending(notice.session_id)
-        asked = (each for each in pending if each.confirmation_id == notice.subject)
-        question = next(asked, None)
+        pending = self.confirmation_store.pending(notice.session_id)
+        question = next((each for each in pending if each.confirmation_id == notice.subject), None)
         if question is None or not still_asked(session, question):
             return None
         link = None
-        if self._public_url is not None:
-            link = ApprovalLink.to(question, notice.owner).url(self._public_url)
-        about = {
-            **_about(session, question.turn_id),
-            "confirmation_id": question.confirmation_id,
-            "kind": question.kind,
-            "tool_name": question.tool_name,
-            "arguments": _arguments(question),
-            "agent_name": question.agent_name,
-            "server": question.server,
-            "message": question.message,
-            "expires_at": question.expires_at,
-            "link": link,
-        }
-        name = unseen_escaped(question.tool_name)
-        said = question.message if question.kind != "call" else f"{name} {about['arguments']}"
+        if self.public_url is not None:
+            link = ApprovalLink.to(question, notice.owner).url(self.public_url)
+        arguments, name = _arguments(question), unseen_escaped(question.tool_name)
+        is_call = question.kind == "call"
+        data = _about(session, question.turn_id) | {"arguments": arguments, "link": link}
+        data |= {each: getattr(question, each) for each in _TOLD}
         return Message(
             id=question.confirmation_id,
             event="approval.asked",
             happened_at=question.created_at,
-            headline=f"May {name} run?" if question.kind == "call" else f"{name} asks you",
-            text=_with_title(said or "", session),
+            headline=f"May {name} run?" if is_call else f"{name} asks you",
+            text=_with_title(f"{name} {arguments}" if is_call else question.message or "", session),
             link=link,
-            data={key: value for key, value in about.items() if value is not None},
+            data={key: value for key, value in data.items() if value is not None},
         )
 
 
 def _turn(notice: Notice, session: Session) -> Message:
     has_failed = notice.event == "turn.failed"
-    about = _about(session, notice.subject)
     return Message(
         id=f"{notice.subject}.{notice.event}",
         event=notice.event,
@@ -152,7 +143,7 @@ def _turn(notice: Notice, session: Session) -> Message:
         headline=f"A turn failed ({notice.code})" if has_failed else "The answer is there",
         text=_with_title("", session),
         link=None,
-        data=about | ({"error_code": notice.code} if has_failed else {}),
+        data=_about(session, notice.subject) | ({"error_code": notice.code} if has_failed else {}),
     )
 
 

@@ -1,10 +1,12 @@
-"""Makes the requests of webhooks, each format by a function. Pure."""
+"""Makes the requests of webhooks: each format by a function of message, address and secret."""
 
 import base64
 import hashlib
 import hmac
+import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 import msgspec
@@ -34,38 +36,20 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     data: Mapping[str, Any]
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """Names the receiver of messages.
-
-    Attributes:
-        url: The address, which may have a secret in it.
-        secret: ``MOCHI_WEBHOOK_SECRET``; empty without one.
-        format: The name of its format.
-    """
-
-    url: str
-    secret: str
-    format: NoticeFormat
-
-    def __repr__(self) -> str:
-        """Leave out the secrets."""
-        return f"Target({self.format})"
-
-
-class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+class Delivery(NamedTuple):
     """A request to send: JSON."""
 
     url: str
     body: bytes
-    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
-def standard(message: Message, target: Target, now: int) -> Delivery:
+def standard(message: Message, url: str, secret: str) -> Delivery:
     """Return a request with the headers of Standard Webhooks (standardwebhooks.com, v1)."""
     body = msgspec.json.encode(
         {"type": message.event, "timestamp": message.happened_at, "data": message.data}
     )
-    key = base64.b64decode(target.secret.removeprefix("whsec_"))
+    key, now = base64.b64decode(secret.removeprefix("whsec_")), int(time.time())
     signed = f"{message.id}.{now}.".encode() + body
     signature = base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
     headers = {
@@ -73,32 +57,32 @@ def standard(message: Message, target: Target, now: int) -> Delivery:
         "webhook-timestamp": str(now),
         "webhook-signature": f"v1,{signature}",
     }
-    return Delivery(url=target.url, body=body, headers=headers)
+    return Delivery(url, body, headers)
 
 
-def ntfy(message: Message, target: Target, now: int) -> Delivery:  # noqa: ARG001 - of all
+def ntfy(message: Message, url: str, secret: str) -> Delivery:
     """Return a request of ntfy's JSON (docs.ntfy.sh/publish); the secret is its access token."""
-    server, _, topic = target.url.rpartition("/")
+    server, _, topic = url.rpartition("/")
     body: dict[str, Any] = {"topic": topic, "title": message.headline, "message": message.text}
     if message.link is not None:
         action = {"action": "view", "label": "Answer", "url": message.link}
         body |= {"click": message.link, "actions": [action], "priority": 4}
-    headers = {"Authorization": f"Bearer {target.secret}"} if target.secret else {}
-    return Delivery(url=server, body=msgspec.json.encode(body), headers=headers)
+    headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+    return Delivery(server, msgspec.json.encode(body), headers)
 
 
-def slack(message: Message, target: Target, now: int) -> Delivery:  # noqa: ARG001 - of all
+def slack(message: Message, url: str, _secret: str) -> Delivery:
     """Return a request of Slack's incoming webhooks (api.slack.com/messaging/webhooks)."""
     text = f"*{_escaped(message.headline)}*\n{_escaped(message.text)}"
     if message.link is not None:
         text += f"\n<{message.link}|Answer>"
     body = {"text": text, "unfurl_links": False, "unfurl_media": False}
-    return Delivery(url=target.url, body=msgspec.json.encode(body))
+    return Delivery(url, msgspec.json.encode(body))
 
 
-def telegram(message: Message, target: Target, now: int) -> Delivery:  # noqa: ARG001 - of all
+def telegram(message: Message, url: str, _secret: str) -> Delivery:
     """Return a request of Telegram's ``sendMessage``, whose address names the chat."""
-    url, _, query = target.url.partition("?")
+    url, _, query = url.partition("?")
     body: dict[str, Any] = {
         "chat_id": parse_qs(query).get("chat_id", [""])[0],
         "text": f"{message.headline}\n{message.text}"[:4096],
@@ -107,14 +91,14 @@ def telegram(message: Message, target: Target, now: int) -> Delivery:  # noqa: A
     if message.link is not None:
         button = {"text": "Answer", "url": message.link}
         body["reply_markup"] = {"inline_keyboard": [[button]]}
-    return Delivery(url=url, body=msgspec.json.encode(body))
+    return Delivery(url, msgspec.json.encode(body))
 
 
 def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-FORMATS: Mapping[NoticeFormat, Callable[[Message, Target, int], Delivery]] = {
+FORMATS: Mapping[NoticeFormat, Callable[[Message, str, str], Delivery]] = {
     "standard": standard,
     "ntfy": ntfy,
     "slack": slack,

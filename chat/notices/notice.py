@@ -9,7 +9,7 @@ TRIES = (0, 30, 120, 480, 1500, 3600)
 """The seconds after an event at which it is sent, until a receiver takes it."""
 
 
-class Notice(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class Notice(msgspec.Struct, frozen=True, array_like=True):
     """Names something that people are told of, by identifiers alone: what the queue holds.
 
     Attributes:

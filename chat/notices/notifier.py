@@ -105,13 +105,4 @@ class Notifier:
         self, event: NoticeEvent, session_id: str, subject: str, since: int, code: str = ""
     ) -> None:
         if self._queue is not None and event in self._events:
-            self._queue.add(
-                Notice(
-                    event=event,
-                    owner=self._owner,
-                    session_id=session_id,
-                    subject=subject,
-                    since=since,
-                    code=code,
-                )
-            )
+            self._queue.add(Notice(event, self._owner, session_id, subject, since, code))

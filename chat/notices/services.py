@@ -30,23 +30,14 @@ def _notifier(services: Services) -> Notifier:
 
 def _courier(services: Services) -> "Courier":
     from chat.notices.courier import Courier  # noqa: PLC0415 - only in the worker
-    from chat.notices.formats import Target  # noqa: PLC0415 - as above
 
-    settings = services.get(ChatSettings)
     storage = services.get(Storages)[SessionKind.CHAT]
-    secret = settings.webhook_secret
-    target = Target(
-        url=settings.webhook_url or "",
-        secret=secret.get_secret_value() if secret is not None else "",
-        format=settings.webhook_format,
-    )
-    public_url = services.get(ServerSettings).public_url
     return Courier(
-        target,
+        services.get(ChatSettings),
         storage.repository,
         storage.confirmation_store,
         services.get(TaskQueue),
-        public_url,
+        services.get(ServerSettings).public_url,
     )
 
 

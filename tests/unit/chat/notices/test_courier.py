@@ -12,9 +12,10 @@ from chat.approvals.links import ApprovalLink, read_link
 from chat.approvals.store import ConfirmationStore
 from chat.notices import courier as module
 from chat.notices.courier import Courier, NotTaken, send
-from chat.notices.formats import Delivery, Target
+from chat.notices.formats import Delivery
 from chat.notices.notice import Notice
 from chat.notices.notifier import TASK
+from chat.settings import ChatSettings
 from sessions_app.labels import with_labels
 from sessions_app.messages import AssistantMessage
 from sessions_app.session import with_messages
@@ -120,13 +121,13 @@ def queue():
 
 
 @pytest.fixture
-def target(receiver):
-    return Target(url=f"{receiver.url}/topic", secret="", format="ntfy")
+def settings(receiver):
+    return ChatSettings(webhook_url=f"{receiver.url}/topic", webhook_format="ntfy")
 
 
 @pytest.fixture
-def courier(target, repository, store, queue):
-    return Courier(target, repository, store, queue, PUBLIC)
+def courier(settings, repository, store, queue):
+    return Courier(settings, repository, store, queue, PUBLIC)
 
 
 def body_of(receiver):
@@ -159,8 +160,8 @@ async def test_a_deleted_session_is_not_told_of(courier, receiver, repository, a
 async def test_an_end_of_a_turn_is_sent_without_the_answer(
     receiver, repository, store, queue, session
 ):
-    target = Target(url=receiver.url, secret="whsec_" + "A" * 32, format="standard")
-    courier = Courier(target, repository, store, queue, None)
+    settings = ChatSettings(webhook_url=receiver.url, webhook_secret="whsec_" + "A" * 32)
+    courier = Courier(settings, repository, store, queue, None)
     failed = Notice(
         event="turn.failed",
         owner="default",
@@ -182,14 +183,14 @@ async def test_an_end_of_a_turn_is_sent_without_the_answer(
     }
 
 
-async def test_long_arguments_are_cut(target, repository, receiver, store, queue, session):
+async def test_long_arguments_are_cut(settings, repository, receiver, store, queue, session):
     call = msgspec.structs.replace(CALL, id="c9", arguments={"text": "ä" * 5000})
     question = await asyncio.to_thread(
         lambda: store.ask(
             session_id=SESSION, message_id=MESSAGE, call=call, call_index=0, turn_id="t1"
         )
     )
-    courier = Courier(target, repository, store, queue, None)
+    courier = Courier(settings, repository, store, queue, None)
     notice = Notice(
         event="approval.asked",
         owner="default",
@@ -241,13 +242,13 @@ async def test_a_head_that_drips_is_left(receiver, monkeypatch):
     monkeypatch.setattr(module, "TIMEOUT_SECONDS", 0.3)
     receiver.answer, receiver.more = b"HTTP/1.1 200 OK\r\n", b"x: y\r\n"
     with pytest.raises(NotTaken):
-        await send(Delivery(url=receiver.url, body=b"{}"))
+        await send(Delivery(receiver.url, b"{}"))
 
 
 async def test_of_a_huge_answer_little_is_read(receiver):
     receiver.answer = b"HTTP/1.1 200 OK\r\ncontent-length: 10000000000\r\n\r\n"
     receiver.more = b"x" * 65536
-    await send(Delivery(url=receiver.url, body=b"{}"))
+    await send(Delivery(receiver.url, b"{}"))
     assert receiver.sent < 64 << 20
 
 
