@@ -5,11 +5,10 @@ from typing import Any
 
 import msgspec
 from django.http import HttpRequest, HttpResponse
-from django.utils.html import format_html
 from ninja import Status
 
 from mochi_project.app import service, shared_service
-from mochi_project.errors.statuses import ERROR_HEADER
+from mochi_project.http.page import plain_page
 from mochi_project.principal import principal
 from mochi_project.routing import Router, needs
 from sessions_app.http.error_schemas import ENVELOPE
@@ -34,17 +33,6 @@ from tools_app.schemas import (
 )
 
 router = Router(scope="read", tags=["tools"])
-
-_PAGE = (
-    '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{}</title></head>'
-    "<body><h1>{}</h1><p>{}</p></body></html>\n"
-)
-_HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",  # the address holds the code
-    "X-Content-Type-Options": "nosniff",
-}
 
 
 @router.get(
@@ -189,18 +177,14 @@ async def finish_login(request: HttpRequest) -> HttpResponse:
 
     The secret ``state`` of the address proves that the login was begun here.
     """
-    title, status = "Logged in", HTTPStatus.OK
     try:
         name = await shared_service(McpLogins).finish(come_back_of(request.get_full_path()))
-        words = f"{name} can be used now. You can close this page."
     except LoginFailed as error:
-        title, words, status = "Not logged in", error.message, HTTPStatus(error.status)
+        code = "NOT_FOUND" if error.status == HTTPStatus.GONE else "BAD_REQUEST"
+        return plain_page(error.status, "Not logged in", error.message, code=code)
     except ToolError as error:  # its entry in mcp.json has changed meanwhile
-        title, words, status = "Not logged in", str(error), HTTPStatus.BAD_REQUEST
-    page = HttpResponse(format_html(_PAGE, title, title, words), status=status, headers=_HEADERS)
-    if status != HTTPStatus.OK:  # it is the whole answer, without an envelope
-        page[ERROR_HEADER] = "NOT_FOUND" if status == HTTPStatus.GONE else "BAD_REQUEST"
-    return page
+        return plain_page(400, "Not logged in", str(error), code="BAD_REQUEST")
+    return plain_page(200, "Logged in", f"{name} can be used now. You can close this page.")
 
 
 @router.get(

@@ -5,10 +5,8 @@ is not stored, and tells nobody where it was opened from (docs/decisions/0199).
 """
 
 import asyncio
-import hashlib
 import json
 import logging
-from base64 import b64encode
 from urllib.parse import parse_qs
 
 from django.http import HttpRequest, HttpResponse
@@ -21,7 +19,7 @@ from chat.approvals.service import ConfirmationService
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
 from mochi_project.app import service
 from mochi_project.errors.handlers import not_allowed
-from mochi_project.errors.statuses import ERROR_HEADER
+from mochi_project.http.page import plain_page
 from mochi_project.principal import acting_for
 from mochi_project.routing import needs
 from mochi_project.screen_text import printable, steering_escaped, unseen_escaped
@@ -29,22 +27,6 @@ from sessions_app.errors import SessionError, ValidationFailed
 
 logger = logging.getLogger(__name__)
 
-_STYLE = (
-    "body{font:1.1rem/1.5 system-ui,sans-serif;max-width:40rem;margin:2rem auto;padding:0 1rem;"
-    "color-scheme:light dark}pre{white-space:pre-wrap;overflow-wrap:anywhere;padding:1rem;"
-    "border:1px solid;border-radius:.5rem}button{font:inherit;padding:.6rem 1.4rem;"
-    "margin-right:1rem}"
-)
-_HASH = b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-_HEADERS = {
-    "Content-Security-Policy": (
-        f"default-src 'none'; style-src 'sha256-{_HASH}'; form-action 'self'; base-uri 'none'; "
-        "frame-ancestors 'none'"
-    ),
-    "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
-    "X-Robots-Tag": "noindex",
-}
 _CODES = {
     409: "CONFIRMATION_ALREADY_DECIDED",
     422: "VALIDATION_ERROR",
@@ -156,18 +138,4 @@ def _asked_by_server(question: Confirmation) -> SafeString:
 
 
 def _page(status: int, title: str, content: SafeString | str = "") -> HttpResponse:
-    html = format_html(
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{}</title>'
-        '<meta name="viewport" content="width=device-width"><style>{}</style></head>'
-        "<body><h1>{}</h1>{}</body></html>",
-        title,
-        SafeString(_STYLE),
-        title,
-        content,
-    )
-    response = HttpResponse(html, status=status, headers=_HEADERS)
-    if status >= 400:  # it is the whole answer: neither an envelope nor a line with the path
-        response[ERROR_HEADER] = _CODES.get(status, "NOT_FOUND")
-        # private: HttpResponse._has_been_logged, as in mochi_project/errors/handlers.py.
-        vars(response)["_has_been_logged"] = True
-    return response
+    return plain_page(status, title, content, code=_CODES.get(status, "NOT_FOUND"))

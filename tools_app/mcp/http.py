@@ -98,9 +98,7 @@ class _TokenAuth(httpx2.Auth):
                 token = _authorize(request, renewed)
                 response = yield request
                 status, challenge = _refusal_of(response)
-        if status is None:
-            self._login.note_acceptance()
-        else:
+        if status is not None:
             await self._login.note_refusal(token, challenge, lacks_scope=status == codes.FORBIDDEN)
 
 

@@ -102,7 +102,6 @@ class ServerLogin:
         self._policy = policy
         self._records = policy.records
         self._renewing: asyncio.Task[str | None] | None = None
-        self._is_new: str | None = None
 
     async def record(self) -> LoginRecord:
         """Return what is known."""
@@ -158,15 +157,9 @@ class ServerLogin:
         Raises:
             RemoteError: It can't be renewed now.
         """
-        if refused is not None and refused == self._is_new:
-            return None  # renewed just now, and refused again
         if (refused is None or lacks_scope) and not self._oauth.by_itself:
             return None
         return await self._renewed(refused, challenge)
-
-    def note_acceptance(self) -> None:
-        """Note that a request was not refused."""
-        self._is_new = None
 
     async def note_refusal(self, token: str | None, challenge: str, *, lacks_scope: bool) -> None:
         """Record that a request was refused, for whoever logs in."""
@@ -187,15 +180,11 @@ class ServerLogin:
 
     async def note_success(self) -> None:
         """Record that a call went well, after which further scopes may be asked for again."""
-        if self._oauth.by_itself or (await self.record()).step_ups == 0:
-            return
-        await self._records.change(
-            self._key, lambda record: msgspec.structs.replace(record, step_ups=0), creates=False
-        )
 
-    async def is_done(self) -> bool:
-        """Return whether there is a token by now."""
-        return (await self.record()).tokens is not None
+        def succeeded(record: LoginRecord) -> LoginRecord:
+            return msgspec.structs.replace(record, step_ups=0) if record.step_ups else record
+
+        await self._records.change(self._key, succeeded)
 
     async def begin(self, redirect_uri: str, scope: str) -> PendingLogin:
         """Begin a login, or return the one that was begun.
@@ -238,9 +227,13 @@ class ServerLogin:
 
     async def fail(self, words: str) -> None:
         """Record why the last login failed."""
-        await self._records.change(
-            self._key, lambda record: msgspec.structs.replace(record, fault=words), creates=False
-        )
+
+        def failed(record: LoginRecord) -> LoginRecord:
+            if record == LoginRecord():
+                return record  # somebody has logged out meanwhile
+            return msgspec.structs.replace(record, fault=words)
+
+        await self._records.change(self._key, failed)
 
     async def forget(self) -> None:
         """Forget the login, and have the authorization server forget it if it can."""
@@ -279,7 +272,6 @@ class ServerLogin:
             )
 
         await self._records.change(self._key, finished)
-        self._is_new = None
 
     async def _renewed(self, old: str | None, challenge: str) -> str | None:
         """Return a token other than ``old``; all callers of this process wait for one renewal."""
@@ -319,7 +311,6 @@ class ServerLogin:
         outcome: Mapping[str, Any] = {}
         try:
             outcome = await flows.renew(record, challenge, await self._records.now())
-            self._is_new = outcome["tokens"]["access_token"]
         except LoginRefused as error:
             outcome = {"tokens": None, "fault": error.message}
             if self._oauth.by_itself:
@@ -338,7 +329,7 @@ class ServerLogin:
 
         for pause in _PAUSES:
             try:
-                return await self._records.change(self._key, released, creates=False)
+                return await self._records.change(self._key, released)
             except StorageUnavailable:
                 await asyncio.sleep(pause)
-        return await self._records.change(self._key, released, creates=False)
+        return await self._records.change(self._key, released)

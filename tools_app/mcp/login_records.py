@@ -142,20 +142,18 @@ class LoginRecords:
         """Return a record; an empty one if there is none."""
         return await asyncio.to_thread(lambda: _decoded(self._data(key)))
 
-    async def change(
-        self, key: str, step: Callable[[LoginRecord], LoginRecord], *, creates: bool = True
-    ) -> LoginRecord:
+    async def change(self, key: str, step: Callable[[LoginRecord], LoginRecord]) -> LoginRecord:
         """Replace a record by what ``step`` makes of it; called again if another was faster.
 
         Args:
             key: The record.
-            step: Returns the new record, or the same to change nothing.
-            creates: Whether a missing record is made; else ``step`` is not called.
+            step: Returns the new record, or the same to change nothing; gets an empty one if there
+                is none.
 
         Raises:
             StorageError: It can't be stored.
         """
-        return await asyncio.to_thread(self._change, key, step, creates)
+        return await asyncio.to_thread(self._change, key, step)
 
     async def all(self) -> Mapping[str, LoginRecord]:
         """Return all records by their keys."""
@@ -178,14 +176,10 @@ class LoginRecords:
         except UnreadableFileError as error:
             raise StorageUnavailable(f"A login can't be read: {error.reason}.") from error
 
-    def _change(
-        self, key: str, step: Callable[[LoginRecord], LoginRecord], creates: bool
-    ) -> LoginRecord:
+    def _change(self, key: str, step: Callable[[LoginRecord], LoginRecord]) -> LoginRecord:
         for _ in range(_TRIES):
             data = self._data(key)
             before = _decoded(data)
-            if data is None and not creates:
-                return before
             after = step(before)
             if after is before:
                 return after

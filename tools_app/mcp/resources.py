@@ -8,20 +8,22 @@ import asyncio
 import msgspec
 
 from sessions_app.decoding import convert_to
-from tools_app.errors import INVALID_ARGUMENTS
+from sessions_app.errors import ValidationFailed
 from tools_app.mcp.naming import ReadResource
 from tools_app.mcp.prompts import list_entries
+from tools_app.mcp.remote import RemoteResult
 from tools_app.mcp.results import result_of
 from tools_app.mcp.server import ManagedServer
-from tools_app.toolset import Tool, ToolInvocation, ToolResult
+from tools_app.toolset import Tool, ToolInvocation
 
 
 async def use_resources(
     server: ManagedServer, tool: Tool, invocation: ToolInvocation
-) -> ToolResult:
+) -> RemoteResult:
     """List the resources of a server, or read one that a result of the session links to.
 
     Raises:
+        ValidationFailed: No result links to it.
         RemoteError: The server refused, or does not work now.
         TimeoutError: It took too long.
     """
@@ -32,28 +34,14 @@ async def use_resources(
         try:
             uri = convert_to(invocation.arguments, ReadResource).uri
         except msgspec.ValidationError as error:
-            return _refused(server, f"{error}.")
+            raise ValidationFailed(f"{error}.") from error
         if uri not in invocation.links:
-            return _refused(
-                server,
+            raise ValidationFailed(
                 f"No result of {server.name!r} in this conversation links to {uri[:200]!r}. Give "
-                "an address exactly as a result names it.",
+                "an address exactly as a result names it."
             )
         contents = (await server.ask("resources/read", {"uri": uri})).get("contents")
         contents = contents if isinstance(contents, list) else []
         blocks = [{"type": "resource", "resource": content} for content in contents]
     # In a thread: it may be megabytes.
-    result = await asyncio.to_thread(result_of, {"content": blocks}, "resource")
-    return ToolResult(
-        success=True,
-        result=result.text,
-        server=server.name,
-        files=result.files,
-        links=result.links,
-    )
-
-
-def _refused(server: ManagedServer, message: str) -> ToolResult:
-    return ToolResult(
-        success=False, error_message=message, error_code=INVALID_ARGUMENTS, server=server.name
-    )
+    return await asyncio.to_thread(result_of, {"content": blocks}, "resource")

@@ -21,14 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from tools_app.elicitation import (
-    MAX_MESSAGE_CHARS,
-    AskPerson,
-    InputAnswer,
-    InputGiven,
-    InputRequest,
-    decline,
-)
+from tools_app.elicitation import MAX_MESSAGE_CHARS, InputAnswer, InputRequest
 from tools_app.mcp.call_time import call_time
 from tools_app.mcp.config import HttpSpec, StdioSpec
 from tools_app.mcp.limits import McpLimits
@@ -37,7 +30,7 @@ from tools_app.mcp.naming import NamedTools, name_listing
 from tools_app.mcp.redaction import MAX_ERROR_CHARS, redacted
 from tools_app.mcp.remote import CallHeaders, RemoteError, RemoteResult, cause_of
 from tools_app.mcp.stderr import ErrorOutput
-from tools_app.toolset import OnProgress, ToolProgress
+from tools_app.toolset import ToolInvocation, ToolProgress
 
 if TYPE_CHECKING:
     from tools_app.mcp.connection import SdkConnection
@@ -102,7 +95,9 @@ class ManagedServer:
 
     async def notice_login(self) -> None:
         """Request a start if somebody has logged in since one was refused."""
-        if self.state == "needs_login" and self.login is not None and await self.login.is_done():
+        if self.state != "needs_login" or self.login is None:
+            return
+        if (await self.login.record()).tokens is not None:
             self._failures = 0
             self._start()
 
@@ -119,17 +114,8 @@ class ManagedServer:
                     await self._state_changed.wait()
         return self.state == "ready"
 
-    async def call_tool(
-        self,
-        tool_name: str,
-        arguments: Mapping[str, Any],
-        on_progress: OnProgress,
-        *,
-        digest: str | None = None,
-        ask: AskPerson = decline,
-        given: InputGiven | None = None,
-    ) -> RemoteResult:
-        """Call a tool by our name for it, unless it has changed since ``digest``.
+    async def call_tool(self, invocation: ToolInvocation) -> RemoteResult:
+        """Call a tool, unless it has changed since it was offered.
 
         The time stands still while a person is asked.
 
@@ -138,23 +124,25 @@ class ManagedServer:
             TimeoutError: It took too long; the server was sent a cancellation.
         """
         async with self._used() as connection, call_time(self._limits) as time:
-            remote_name = self.named.remote_names.get(tool_name)
+            remote_name = self.named.remote_names.get(invocation.name)
             if remote_name is None:
                 raise RemoteError("It has no such tool any more.", unavailable=True)
-            if digest not in (None, self.named.tools[tool_name].digest):
+            if invocation.digest not in (None, self.named.tools[invocation.name].digest):
                 raise RemoteError(
                     "It changed this tool after it was offered. The tool did not run."
                 )
 
             def progressed(progress: ToolProgress) -> None:
                 if time.renew():
-                    on_progress(progress)
+                    invocation.report(progress)
 
             async def asked(request: InputRequest) -> InputAnswer:
                 with time.stopped():
-                    return await ask(self._shown(request))
+                    return await invocation.ask(self._shown(request))
 
-            return await connection.call_tool(remote_name, arguments, progressed, asked, given)
+            return await connection.call_tool(
+                remote_name, invocation.arguments, progressed, asked, invocation.given
+            )
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Send another request, and return its result as the server sent it.

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from mochi_project.principal import principal
+from sessions_app.errors import ValidationFailed
 from tools_app.errors import (
     EXECUTION_FAILED,
     INVALID_ARGUMENTS,
@@ -142,15 +143,11 @@ class McpTools:
             return _failure(server, f"The arguments are not JSON: {error}", INVALID_ARGUMENTS)
         try:
             if (tool := server.named.tools.get(invocation.name)) is not None and tool.resources:
-                return await use_resources(server, tool, invocation)
-            result = await server.call_tool(
-                invocation.name,
-                invocation.arguments,
-                invocation.report,
-                digest=invocation.digest,
-                ask=invocation.ask,
-                given=invocation.given,
-            )
+                result = await use_resources(server, tool, invocation)
+            else:
+                result = await server.call_tool(invocation)
+        except ValidationFailed as error:
+            return _failure(server, error.message, INVALID_ARGUMENTS)
         except TimeoutError:
             seconds = f"{self._limits.call:g}"
             return _failure(
