@@ -22,7 +22,7 @@ from chat.start.inbox_drain import InboxDrain
 from chat.start.preparation import ChatPreparation, TurnPreparer
 from chat.start.queued_messages import QueuedPreparation
 from chat.start.resuming import TurnTakeover
-from chat.start.turn_limits import TurnLimits, TurnPlaces, call_at_end
+from chat.start.turn_limits import TurnLimits, TurnPlaces, call_at_end, client_of_owner
 from chat.start.turn_request import TurnRequest, admitted
 from chat.storage.journal import TurnJournal
 from chat.storage.signal_inbox import SignalInbox
@@ -170,7 +170,8 @@ class TurnRegistry:
             NothingQueued: None waits, or none may be taken.
             MochiError: As ``start``.
         """
-        turn = await self._place(partial(self._start, session_id, preparation), None)
+        start = partial(self._start, session_id, preparation)
+        turn = await self._place(start, client_of_owner())
         turn.first_subscription.close()
 
     def answer_waiting(self, session_id: str) -> None:

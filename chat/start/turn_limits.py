@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from chat.errors import TooManyTurns, TooManyTurnsOfClient
+from mochi_project.principal import DEFAULT_OWNER, principal
 
 MOST_RESUMED = 8
 """The turns of dead processes that go on at once until their first output."""
@@ -84,6 +85,20 @@ class TurnPlaces:
         """Let what waits for a place try again."""
         for call in tuple(self.when_free):
             call()
+
+
+def client_of_owner() -> str | None:
+    """Return the client of a turn that no request begins: its owner; None for the default one.
+
+    Turns of that owner count for the addresses of requests.
+    """
+    owner = principal().owner
+    return None if owner == DEFAULT_OWNER else client_named(owner)
+
+
+def client_named(owner: str) -> str:
+    """Return an owner as the client of turns."""
+    return f"key:{owner}"
 
 
 def call_at_end(leave: Callable[[], None], starting: asyncio.Task[Any]) -> None:

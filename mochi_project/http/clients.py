@@ -5,6 +5,7 @@ from functools import lru_cache
 from django.http import HttpRequest
 
 from chat.settings import ChatSettings
+from chat.start.turn_limits import client_named
 from mochi_project.app import service
 from mochi_project.configuration.config import ServerSettings
 from mochi_project.guard.proxies import TrustedProxies
@@ -22,7 +23,7 @@ def client_of(request: HttpRequest) -> str | None:
         return None
     acting = principal()
     if acting.key_id is not None or acting.owner != DEFAULT_OWNER:
-        return f"key:{acting.owner}"
+        return client_named(acting.owner)
     return _proxies(tuple(service(ServerSettings).trusted_proxies)).client_of(scope)
 
 

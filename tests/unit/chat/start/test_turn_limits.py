@@ -7,8 +7,10 @@ import pytest
 from chat.errors import TooManyTurns, TooManyTurnsOfClient
 from chat.start.turn_limits import TurnPlaces
 from chat.start.turn_request import TurnRequest
+from mochi_project.principal import acting_for
 from models_app.language_model import Finished, TextDelta
 from sessions_app.errors import SessionNotFound
+from tests.unit.chat.inbox.conftest import Desk
 
 HELLO = TurnRequest(message="hello")
 WAIT = ...  # the model stays silent from here on
@@ -83,3 +85,27 @@ async def test_a_turn_that_could_not_start_is_not_counted(make_house):
     await asyncio.wait([starting])
     await asyncio.wait(house.turns._starting or [starting])
     places.take("a")
+
+
+@pytest.mark.parametrize(("owner", "client"), [("anna", "key:anna"), ("default", None)])
+async def test_the_turns_of_queued_messages_count_for_their_owner(make_house, owner, client):
+    class Counted(TurnPlaces):
+        def __init__(self):
+            super().__init__(10, per_client=1)
+            self.clients = []
+
+        def take(self, client):
+            self.clients.append(client)
+            return super().take(client)
+
+    places = Counted()
+    house = make_house(places=places)
+    desk = Desk(house)
+    with acting_for(owner):
+        session_id = await desk.busy()
+        await desk.queue(session_id, "More?")
+        house.model.say_text("Yes.")
+        house.model.go_on.set()
+        await desk.idle(session_id, messages=4)
+
+    assert places.clients == [None, client]
