@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Self
 
 from ninja import Schema
-from pydantic import AwareDatetime, ConfigDict, Field
+from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field
 
 from mochi_project.keys.key import MOST_CHARACTERS, OWNER_PATTERN, Key
 from mochi_project.principal import Scope
@@ -23,6 +23,13 @@ _ANNAS: dict[str, Any] = {
 _TOKEN = "mochi_k3f9a2b1c_q9Zt0X1v2yB3nM4kL5jH6gF7dS8aP9oI0uY1tR2eW3q"  # noqa: S105 - an example
 
 Pattern = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
+
+
+def _instant(value: Any) -> datetime:
+    """Return the time of a text in ISO 8601; pydantic would take numbers, too."""
+    if not isinstance(value, str):
+        raise ValueError("must be a time, as 2026-11-28T18:00:00Z")  # noqa: TRY004 - of pydantic
+    return datetime.fromisoformat(value)
 
 
 class KeyIn(Schema):
@@ -46,7 +53,9 @@ class KeyIn(Schema):
         max_length=100,
         description="Models that it may be used with, `*` for any text; all of them unless given",
     )
-    expires_at: AwareDatetime | None = Field(None, description="When it ends; null for never")
+    expires_at: Annotated[AwareDatetime, BeforeValidator(_instant)] | None = Field(
+        None, description="When it ends; null for never"
+    )
 
 
 class KeyOut(Schema):

@@ -59,7 +59,9 @@ def test_the_first_key_closes_the_door_and_changes_nothing_that_was_there(
 
 
 def test_a_key_is_rotated_and_revoked_over_http(server: Server, anybody: httpx.Client) -> None:
-    boss = made(anybody, owner="default", scopes=["admin"])
+    for time in (0, "0", "2026-11-28T18:00:00", "tomorrow"):
+        assert anybody.post("/keys", json={"owner": "anna", "expires_at": time}).status_code == 422
+    boss = made(anybody, owner="default", scopes=["admin"], expires_at="2099-01-01T00:00:00Z")
     with client(server, boss["token"]) as admin:
         annas = made(admin, owner="anna")
         assert admin.post(f"/keys/{annas['id']}x/rotate").status_code == 404

@@ -29,6 +29,8 @@ HOOKS = "tests.functional.openapi.explained"
 REPLACED = "positive_data_acceptance,ensure_resource_availability,allow_header_conformance"
 """The checks that those of the hooks replace."""
 SEED = os.environ.get("MOCHI_E2E_SCHEMATHESIS_SEED", "20261122")
+TOKEN = "of-who-runs-it"
+BEARER = f"Bearer {TOKEN}"
 SLOW_PHASES = ("fuzzing", "coverage")
 EXAMPLES = os.environ.get("MOCHI_E2E_SCHEMATHESIS_EXAMPLES", "4")
 
@@ -41,7 +43,7 @@ EXAMPLES = os.environ.get("MOCHI_E2E_SCHEMATHESIS_EXAMPLES", "4")
 def test_the_server_does_what_its_openapi_document_says(
     phases: str, start: Callable[..., Any], tmp_path: Path
 ) -> None:
-    server = start()
+    server = start(MOCHI_API_TOKEN=TOKEN)  # the first key that is made closes the open door
     seed(server)
     answer = subprocess.run(
         [
@@ -50,6 +52,7 @@ def test_the_server_does_what_its_openapi_document_says(
             *("--phases", phases, "--checks", "all", "--exclude-checks", REPLACED),
             *("--exclude-operation-id", "follow_changes"),  # which never ends
             *("--seed", SEED, "--max-examples", EXAMPLES, "--generation-database", "none"),
+            *("--header", f"Authorization: {BEARER}"),
             *("--continue-on-failure", "--request-timeout", "10"),
             *("--suppress-health-check", "all", "--warnings", "off", "--no-color"),
         ],
@@ -75,7 +78,7 @@ def seed(server: Any) -> None:
     init = [sys.executable, "-m", "mochi_server", "init", str(server.data_dir)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     assert run_process(init, cwd=server.data_dir, env=environment).returncode == 0
-    chat = server.chat()
+    chat = server.chat(headers={"Authorization": BEARER})
     for _ in range(3):
         chat.say(chat.new_session(), "Hello!")
     prompt = {"filename": "brief.md", "content": "You are a helpful assistant."}
