@@ -1,7 +1,7 @@
 """Lists the chores of conversations: sealing dead turns, sweeping what turns left."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -36,7 +36,9 @@ def conversation_chores(services: Services) -> Mapping[str, Callable[[], object]
         times=services.get(SweepTimes),
         owner=settings.owner,
     )
-    answered = AnsweredQuestions(storages[SessionKind.CHAT].confirmation_store)
+    chats = storages[SessionKind.CHAT]
+    answered = AnsweredQuestions(chats.confirmation_store)
+    find = partial(answered.sessions, chats.repository.load)
     prompts = services.get(PromptsSettings).resolved_system_prompts_dir
     return {
         **{f"seal dead {kind} turns": each.recovery.seal_all for kind, each in each_kind},
@@ -47,7 +49,7 @@ def conversation_chores(services: Services) -> Mapping[str, Callable[[], object]
             for kind, each in each_kind
         },
         **{f"discard orphaned {kind} records": each.discard_orphans for kind, each in each_kind},
-        "go on after answers": partial(_go_on_answered, answered, services),
+        "go on after answers": partial(_go_on_answered, find, services),
         "remove ephemeral sessions": services.get(EphemeralSessions).forget_ended,
         "sweep keys": partial(services.get(IdempotencyKeys).sweep, age, storages.all_turns),
         "sweep changes": services.get(ChangeLog).sweep,
@@ -62,9 +64,9 @@ def sweep_signals(services: Services) -> Mapping[str, Callable[[], object]]:
     return {"sweep signals": partial(services.get(Signals).sweep, age)}
 
 
-def _go_on_answered(answered: AnsweredQuestions, services: Services) -> None:
+def _go_on_answered(find: Callable[[], Iterable[str]], services: Services) -> None:
     """Start the turns whose questions were answered when no process could start them."""
-    for session_id in answered.sessions():
+    for session_id in find():
         services.get(TurnRegistry).answer_waiting(session_id)
 
 

@@ -111,9 +111,14 @@ class Approver:
 
     @property
     def lasting(self) -> Lasting:
-        """Return how long questions about calls are open that are not running."""
-        request = self._request if self._outlasts else None
-        return Lasting(timeout_seconds=self.settings.approval_timeout_seconds, request=request)
+        """Return how long questions about calls are open that are not running.
+
+        The answer starts the next turn if they outlast this one. Clients without a stream start it
+        themselves, unless their session is one of long questions.
+        """
+        of_session = self.settings.approval_timeout_seconds
+        goes_on = self._outlasts and (of_session is not None or self._mode != "suspend")
+        return Lasting(timeout_seconds=of_session, request=self._request if goes_on else None)
 
     @property
     def has_asked(self) -> bool:

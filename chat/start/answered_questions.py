@@ -4,12 +4,14 @@ The answer to the last open question starts the next turn, in whichever process 
 that one dies, another process finds it (docs/decisions/0200).
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
 from chat.approvals.confirmation import Confirmation
 from chat.approvals.store import ConfirmationStore
 from sessions_app.calls import open_calls
+from sessions_app.errors import SessionError
+from sessions_app.messages import AssistantMessage
 from sessions_app.session import Session
 
 
@@ -27,12 +29,14 @@ class AnsweredQuestions:
     def request_of(self, session: Session) -> Mapping[str, Any] | None:
         """Return the request with which a session's next turn goes on; None if none does by itself.
 
-        It does if all questions about the calls at the end of the session are answered.
+        It does if all questions about the calls at the end of the session are answered. Calls of a
+        client wait for their client.
         """
-        calls = {call.id for call in open_calls(session.messages)}
+        calls = {call.id for call in open_calls(session.messages) if not call.client_side}
         if not calls or self._store.pending(session.session_id):
             return None
-        last = session.last_message_id
+        messages = reversed(session.messages)  # results of the other calls may follow it
+        last = next(it.message_id for it in messages if isinstance(it, AssistantMessage))
         answered = [
             question
             for question in self._answered(session.session_id)
@@ -42,13 +46,25 @@ class AnsweredQuestions:
         newest = max(answered, key=lambda question: question.created_at, default=None)
         return None if newest is None else newest.request
 
-    def sessions(self) -> Iterator[str]:
-        """Yield the sessions with such questions, each once until something changes there."""
-        stamps = self._store.stamps()
-        for session_id, stamp in stamps.items():
-            if self._seen.get(session_id) != stamp and any(self._answered(session_id)):
+    def sessions(self, load: Callable[[str], Session]) -> Iterator[str]:
+        """Yield the sessions whose next turn goes on by itself, until it has begun.
+
+        Others are looked at once until something changes there. ``load`` reads a session.
+        """
+        seen: dict[str, Hashable] = {}
+        for session_id, stamp in self._store.stamps().items():
+            if self._seen.get(session_id) != stamp and self._goes_on(session_id, load):
                 yield session_id
-        self._seen = dict(stamps)
+            else:
+                seen[session_id] = stamp
+        self._seen = seen
+
+    def _goes_on(self, session_id: str, load: Callable[[str], Session]) -> bool:
+        try:
+            answered = any(self._answered(session_id))
+            return answered and self.request_of(load(session_id)) is not None
+        except SessionError:  # who opens it is told
+            return False
 
     def _answered(self, session_id: str) -> Iterator[Confirmation]:
         for question in self._store.answered(session_id):
