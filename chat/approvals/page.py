@@ -14,6 +14,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chat.approvals.confirmation import Confirmation
+from chat.approvals.forms import content_of, fields_of
 from chat.approvals.links import ApprovalLink, ExpiredLink, InvalidLink, read_link
 from chat.approvals.service import ConfirmationService
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
@@ -76,11 +77,7 @@ async def _answer(request: HttpRequest, link: ApprovalLink) -> HttpResponse:
     if given not in (["approve"], ["deny"]):
         return _page(422, "Choose one of the two buttons.", _form(question))
     approved = given == ["approve"]
-    content = None
-    if approved and question.schema:
-        from chat.approvals.forms import content_of  # noqa: PLC0415 - few questions have a form
-
-        content = content_of(posted, question.schema)
+    content = content_of(posted, question.schema) if approved and question.schema else None
     try:
         await confirmations.decide(
             link.session_id,
@@ -95,17 +92,12 @@ async def _answer(request: HttpRequest, link: ApprovalLink) -> HttpResponse:
 
 
 def _form(question: Confirmation) -> SafeString:
-    fields = SafeString()
-    if question.schema:
-        from chat.approvals.forms import fields_of  # noqa: PLC0415 - as above
-
-        fields = fields_of(question.schema)
     yes, no = ("Approve", "Deny") if question.kind == "call" else ("Accept", "Decline")
     return format_html(
         '{}<form method="post">{}<button name="decision" value="approve">{}</button>'
         '<button name="decision" value="deny" formnovalidate>{}</button></form>',
         _asked(question) if question.kind == "call" else _asked_by_server(question),
-        fields,
+        fields_of(question.schema) if question.schema else "",
         yes,
         no,
     )
