@@ -33,7 +33,7 @@ from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.app_settings import USERS, AppSettings
 from mochi_project.configuration.config import ServerSettings
 from mochi_project.reachability import Stores
-from mochi_project.services import due_summaries, tell_of_questions
+from mochi_project.services import DueSummaries, tell_of_questions
 from sessions_app.attachments.store import AttachmentStore
 from sessions_app.deadline import Deadline
 from sessions_app.ids_and_clock import SharedClock
@@ -98,7 +98,7 @@ def _supervisor(services: Services) -> WorkerSupervisor:
         SharedQueueChores(
             queue,
             TASK,
-            due_summaries(services),
+            DueSummaries(services),
             at_start={NOTICE_TASK: partial(tell_of_questions, services.get(ServicePool))},
         ),
         chores_seconds=TICK_SECONDS,

@@ -1,6 +1,6 @@
 """Provides what the server does by itself: chores, background work, checks of its stores."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
 
@@ -31,22 +31,21 @@ from tools_app.hosts.fork_server_client import KeyNames
 
 
 def _chores(services: Services) -> Chores:
-    regular: dict[str, Chore] = {}
-    urgent: dict[str, Chore] = {}
-    for app in mochi_apps():
-        regular |= app.chores(services)
-        urgent |= app.urgent_chores(services)
-    return Chores(regular, urgent)
+    return Chores(
+        _merged(app.chores(services) for app in mochi_apps()),
+        _merged(app.urgent_chores(services) for app in mochi_apps()),
+    )
 
 
 def _housekeeper(services: Services) -> Housekeeper:
-    regular: dict[str, Chore] = {"give memory back": give_back_memory}
-    urgent: dict[str, Chore] = {}
-    for app in mochi_apps():
-        regular |= app.shared_chores(services)
-        urgent |= app.shared_urgent_chores(services)
-    pool, owners = services.get(ServicePool), services.get(OwnerFolders)
-    return Housekeeper(pool, Chores(regular, urgent), owners)
+    regular = _merged(app.shared_chores(services) for app in mochi_apps())
+    urgent = _merged(app.shared_urgent_chores(services) for app in mochi_apps())
+    chores = Chores({"give memory back": give_back_memory, **regular}, urgent)
+    return Housekeeper(services.get(ServicePool), chores, services.get(OwnerFolders))
+
+
+def _merged(parts: Iterable[Mapping[str, Chore]]) -> Mapping[str, Chore]:
+    return {name: chore for part in parts for name, chore in part.items()}
 
 
 class DueSummaries:
@@ -55,13 +54,12 @@ class DueSummaries:
     Once after a worker has started, people are told again of the open questions of each owner.
 
     Args:
-        pool: The services by owners.
-        owners: Finds the others.
+        services: The shared ones.
     """
 
-    def __init__(self, pool: ServicePool, owners: OwnerFolders) -> None:
-        self._pool = pool
-        self._owners = partial(owners.to_visit, "summaries")
+    def __init__(self, services: Services) -> None:
+        self._pool = services.get(ServicePool)
+        self._owners = partial(services.get(OwnerFolders).to_visit, "summaries")
         self._rounds = Rounds(self._owners)
 
     def __call__(self, *, worker_is_new: bool = False) -> None:
@@ -104,16 +102,9 @@ def tell_of_questions(pool: ServicePool) -> None:
             _tell_of_questions(services)
 
 
-def due_summaries(services: Services) -> DueSummaries:
-    """Return what queues the overdue summaries of all owners."""
-    return DueSummaries(services.get(ServicePool), services.get(OwnerFolders))
-
-
 def _supervisor(services: Services) -> WorkerSupervisor:
     return WorkerSupervisor(
-        services.get(ServerSettings),
-        due_summaries(services),
-        deadline=services.get(Deadline),
+        services.get(ServerSettings), DueSummaries(services), deadline=services.get(Deadline)
     )
 
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import NamedTuple
 
@@ -84,7 +85,7 @@ class Housekeeper:
             for owner, services in self._pool.loaded().items():
                 chores = services.made(Chores)
                 if chores is not None and chores.urgent:
-                    await asyncio.to_thread(self._do_urgent, owner, chores.urgent)
+                    await asyncio.to_thread(self._do_all, owner, chores.urgent, is_urgent=True)
             await asyncio.sleep(_about(interval_seconds))
 
     async def _visit(self, owner: str) -> None:
@@ -100,23 +101,19 @@ class Housekeeper:
         return owners
 
     def _do_regular(self, owner: str) -> None:
-        with acting_for(owner):
-            try:
+        try:
+            with acting_for(owner):
                 chores = self._pool.of(owner).get(Chores).regular
-            except Exception:  # those of other owners are done
-                logger.exception("an owner's services can't be loaded", extra={"owner": owner})
-            else:
-                self._do_all(owner, chores)
-
-    def _do_urgent(self, owner: str, chores: Mapping[str, Chore]) -> None:
-        with acting_for(owner):
-            self._do_all(owner, chores, is_urgent=True)
+        except Exception:  # those of other owners are done
+            logger.exception("an owner's services can't be loaded", extra={"owner": owner})
+        else:
+            self._do_all(owner, chores)
 
     def _do_all(self, owner: str, chores: Mapping[str, Chore], *, is_urgent: bool = False) -> None:
-        for name, chore in chores.items():
-            if self._stopped:
-                return
-            self._do(owner, name, chore, is_urgent=is_urgent)
+        with acting_for(owner) if owner else nullcontext():
+            for name, chore in chores.items():
+                if not self._stopped:
+                    self._do(owner, name, chore, is_urgent=is_urgent)
 
     def _do(self, owner: str, name: str, chore: Chore, *, is_urgent: bool) -> None:
         try:

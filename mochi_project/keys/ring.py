@@ -6,6 +6,7 @@ import logging
 import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
@@ -122,7 +123,7 @@ class KeyRing:
             What ends the watch.
         """
         if key_id is None:
-            return _nothing
+            return lambda: None
         key = (self._keys or {}).get(key_id)
         watch = _Watch(key_id, key.hash if key is not None else None, ended)
         self._watches[watch] = None
@@ -141,16 +142,10 @@ class KeyRing:
         watch.ended(key is not None and (key.keeps_turns or not has_ended))
 
 
+@dataclass(eq=False, slots=True)
 class _Watch:
     """Somebody who uses a key."""
 
-    __slots__ = ("ended", "hash", "key_id")
-
-    def __init__(self, key_id: str, token_hash: str | None, ended: Ended) -> None:
-        self.key_id = key_id
-        self.hash = token_hash
-        self.ended = ended
-
-
-def _nothing() -> None:
-    """End no watch."""
+    key_id: str
+    hash: str | None
+    ended: Ended

@@ -73,7 +73,7 @@ class KeyStore:
 
     def add(self, key: Key) -> Key:
         """Keep a new key, and return it."""
-        return self._change(key.id, lambda _: key)
+        return self._change(lambda _: key)
 
     def revoke(self, key_id: str, *, keep_turns: bool = False) -> Key:
         """Revoke a key, and return it; a second time changes nothing.
@@ -82,12 +82,15 @@ class KeyStore:
             KeyNotFound: There is none.
         """
 
-        def revoked(key: Key) -> Key:
+        def revoked(keys: Keys) -> Key:
+            key = keys.get(key_id)
+            if key is None:
+                raise KeyNotFound(key_id)
             if key.revoked_at is not None:
                 return key
             return msgspec.structs.replace(key, revoked_at=utc_now(), keeps_turns=keep_turns)
 
-        return self._change(key_id, lambda key: revoked(_there(key, key_id)))
+        return self._change(revoked)
 
     def rotate(self, key_id: str) -> tuple[Key, str]:
         """Give a key another token, and return both; what was begun with the old one goes on.
@@ -97,19 +100,20 @@ class KeyStore:
         """
         token = new_token(key_id)
 
-        def rotated(key: Key | None) -> Key:
-            if _there(key, key_id).revoked_at is not None:
+        def rotated(keys: Keys) -> Key:
+            key = keys.get(key_id)
+            if key is None or key.revoked_at is not None:
                 raise KeyNotFound(key_id)
-            return msgspec.structs.replace(_there(key, key_id), hash=hash_of(token.encode()))
+            return msgspec.structs.replace(key, hash=hash_of(token.encode()))
 
-        return self._change(key_id, rotated), token
+        return self._change(rotated), token
 
-    def _change(self, key_id: str, change: Callable[[Key | None], Key]) -> Key:
+    def _change(self, change: Callable[[Keys], Key]) -> Key:
         for _ in range(TRIES):
             data = self.data()
             keys = keys_of(data)
-            key = change(keys.get(key_id))
-            new = KeyFile(keys=tuple({**keys, key_id: key}.values()))
+            key = change(keys)
+            new = KeyFile(keys=tuple({**keys, key.id: key}.values()))
             written = msgspec.json.format(msgspec.json.encode(new))
             if data is None:
                 is_stored = self._records.put(NAME, written, exists=False)
@@ -136,9 +140,3 @@ def keys_of(data: bytes | None) -> Keys:
     if len(keys) < len(listed):
         raise KeysInvalid("two keys have the same id.")
     return keys
-
-
-def _there(key: Key | None, key_id: str) -> Key:
-    if key is None:
-        raise KeyNotFound(key_id)
-    return key

@@ -16,7 +16,7 @@ from chat.summaries.service import SummaryService
 from mochi_project.app import ServicePool, build_services
 from mochi_project.background.task_queue import DatabaseTaskQueue
 from mochi_project.configuration.loading import load_settings
-from mochi_project.services import due_summaries
+from mochi_project.services import DueSummaries
 from models_app.catalogue import ModelCatalogue
 from scripted_app.server import ScriptedModelServer
 from search_app.service import SessionSearch
@@ -188,7 +188,7 @@ def test_overdue_summaries_are_queued_of_owners_who_are_not_loaded_too(
         due.append(session_id if owner == "default" else f"{owner}/{session_id}")
     pool = ServicePool(settings)
     pool.of("anna")
-    queue_due = due_summaries(pool.shared)
+    queue_due = DueSummaries(pool.shared)
 
     queue_due(worker_is_new=True)
     assert sorted(queued) == sorted(due)
