@@ -19,6 +19,7 @@ from tools_app.mcp.toolset import McpTools
 
 CALLBACK = "/api/v1/mcp/callback"
 _WAIT_SECONDS = 10.0
+_LOOK_SECONDS = 0.3
 _WORDS = 200
 _STATE = re.compile(r"[A-Za-z0-9_-]{43}")
 _LATE = "This login took too long. Begin it again."
@@ -117,7 +118,7 @@ class McpLogins:
         await server.notice_login()
         return record.server
 
-    async def wait(self, name: str, pending: PendingLogin, *, every: float) -> None:
+    async def wait(self, name: str, pending: PendingLogin) -> None:
         """Wait until a login is finished, in whatever process.
 
         Raises:
@@ -134,7 +135,7 @@ class McpLogins:
                 return
             if await self._records.now() >= pending.expires_at:
                 raise LoginFailed(410, _LATE)
-            await asyncio.sleep(every)
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def forget(self, name: str) -> str | None:
         """Forget a login; return why the authorization server could not be told, if so.

@@ -1,6 +1,6 @@
 """``mochi-server mcp``: list, check and log in to the MCP servers of ``mcp.json``."""
 
-import asyncio
+import socket
 import sys
 import webbrowser
 from argparse import ArgumentParser
@@ -15,14 +15,14 @@ from rich.table import Column, Table
 from mochi_project.app import Services
 from mochi_project.configuration.config import ServerSettings
 from mochi_project.console.reports import ReportCommand
-from mochi_project.console.service_runner import ask, start_servers
+from mochi_project.console.service_runner import ENDED_BY_SIGNAL, ask, start_servers
 from mochi_project.screen_text import printable
 from tools_app.errors import ToolServerNotFound
 from tools_app.mcp.logins import LoginFailed, McpLogins, come_back_of
 from tools_app.mcp.toolset import McpServer, McpTools
 from tools_app.settings import ToolsSettings
 
-_LOOK_SECONDS = 0.3
+_CONNECT_SECONDS = 2.0
 
 
 class Command(ReportCommand):
@@ -59,29 +59,28 @@ class Command(ReportCommand):
         return self._list(action, options)
 
     def _log_in(self, options: dict[str, Any]) -> None:
-        try:
-            ask(lambda services: self._finish_login(services.get(McpLogins), options))
-        except LoginFailed as error:
-            raise CommandError(f"Not logged in: {error.message}") from error
-        self.stdout.write(f"Logged in to {options['name']}.")
-
-    async def _finish_login(self, logins: McpLogins, options: dict[str, Any]) -> None:
         """Show the address, open it, and wait for the person who comes back."""
         name, paste = options["name"], options["paste"]
-        pending = await logins.begin(name, options["scope"])
+        pending = ask(lambda services: services.get(McpLogins).begin(name, options["scope"]))
         address = printable(pending.url)
         self.stdout.write(f"Open this address to log in to {name}:\n\n{address}\n")
         if not paste and not options["no_browser"]:
-            await asyncio.to_thread(webbrowser.open, pending.url)
-        if not paste and await _is_served():
-            self.stdout.write("The running server waits for you. Without one, use --paste.")
-            await logins.wait(name, pending, every=_LOOK_SECONDS)
-        else:
-            self.stdout.write(
-                "Then paste the address that your browser was sent to, also if it shows an error:"
-            )
-            line = await asyncio.to_thread(sys.stdin.readline)
-            await logins.finish(come_back_of(line))
+            webbrowser.open(pending.url)
+        try:
+            if not paste and _is_served():
+                self.stdout.write("The running server waits for you. Without one, use --paste.")
+                ask(lambda services: services.get(McpLogins).wait(name, pending))
+            else:
+                self.stdout.write(
+                    "Then paste the address that it leads to, also if that shows an error:"
+                )
+                answer = come_back_of(sys.stdin.readline())
+                ask(lambda services: services.get(McpLogins).finish(answer))
+        except LoginFailed as error:
+            raise CommandError(f"Not logged in: {error.message}") from error
+        except KeyboardInterrupt:
+            raise CommandError("Stopped.", returncode=ENDED_BY_SIGNAL) from None
+        self.stdout.write(f"Logged in to {name}.")
 
     def _log_out(self, name: str) -> None:
         problem = ask(lambda services: services.get(McpLogins).forget(name))
@@ -120,16 +119,15 @@ class Command(ReportCommand):
         self.print_rich(table)
 
 
-async def _is_served() -> bool:
+def _is_served() -> bool:
     """Return whether the browser comes back to a server, as far as can be known."""
     settings = django_settings.MOCHI.of(ServerSettings)
     if settings.public_url is not None or settings.unix_socket is not None:
         return settings.public_url is not None
     try:
-        _, writer = await asyncio.open_connection("127.0.0.1", settings.port)
+        socket.create_connection(("127.0.0.1", settings.port), timeout=_CONNECT_SECONDS).close()
     except OSError:
         return False
-    writer.close()
     return True
 
 

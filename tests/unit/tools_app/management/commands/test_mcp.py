@@ -230,6 +230,19 @@ def test_it_is_pasted_where_a_server_listens_on_a_unix_socket(
     assert terminal.run("login", "docs").endswith("Logged in to docs.\n")
 
 
+def test_who_pastes_nothing_can_stop_it(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Leaving:
+        def readline(self) -> str:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("sys.stdin", Leaving())
+
+    with pytest.raises(CommandError, match="Stopped"):
+        terminal.run("login", "docs")
+
+
 @pytest.mark.usefixtures("person")
 def test_logging_out_forgets_the_login(terminal: Terminal) -> None:
     terminal.run("login", "docs")
