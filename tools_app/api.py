@@ -1,5 +1,6 @@
 """Serves the ``/tools`` and ``/mcp`` routes: parse, call, encode."""
 
+import logging
 from http import HTTPStatus
 from typing import Any
 
@@ -32,7 +33,9 @@ from tools_app.schemas import (
     ToolOut,
 )
 
+logger = logging.getLogger(__name__)
 router = Router(scope="read", tags=["tools"])
+_FAILED = "Something failed in this server. Its log has the details. Begin the login again."
 
 
 @router.get(
@@ -184,6 +187,9 @@ async def finish_login(request: HttpRequest) -> HttpResponse:
         return plain_page(error.status, "Not logged in", error.message, code=code)
     except ToolError as error:  # its entry in mcp.json has changed meanwhile
         return plain_page(400, "Not logged in", str(error), code="BAD_REQUEST")
+    except Exception:  # not passed on: Django logs the address, which has the code
+        logger.exception("a login could not be finished")
+        return plain_page(503, "Not logged in", _FAILED, code="SERVICE_UNAVAILABLE")
     return plain_page(200, "Logged in", f"{name} can be used now. You can close this page.")
 
 

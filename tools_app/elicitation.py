@@ -171,16 +171,24 @@ def fill(content: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, 
     """
     from jsonschema_rs import validator_for  # noqa: PLC0415 - few calls ask anything
 
-    properties: Mapping[str, Any] = schema["properties"]
+    properties = {name: _fast(each) for name, each in schema["properties"].items()}
     defaults = {name: each["default"] for name, each in properties.items() if "default" in each}
     filled = {**defaults, **content}
-    strict = {**schema, "additionalProperties": False}
+    strict = {**schema, "properties": properties, "additionalProperties": False}
     validator = validator_for(strict, offline=True, mask="it", validate_formats=True)
     fault = next(validator.iter_errors(filled), None)
     if fault is not None:
         field = ".".join(["content", *map(str, fault.instance_path)])
         raise ValidationFailed(f"{field}: {fault.message}. The question stays open.", field=field)
     return filled
+
+
+def _fast(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema of values with its titled choices as an ``enum``, which is looked up."""
+    choices = values.get("items", {}).get("anyOf")
+    if choices is None:
+        return values
+    return {**values, "items": {"enum": [each["const"] for each in choices]}}
 
 
 def secrets_in(schema: Mapping[str, Any] | None) -> Sequence[str]:

@@ -10,7 +10,7 @@ from mochi_project.asgi_types import ASGIApp, Message, Receive, Scope, Send
 from mochi_project.guard.proxies import TrustedProxies
 from mochi_project.principal import log_fields
 
-_SECRET = re.compile(r"(?<=/a/)[^/]{60,}\Z")
+_SECRET = re.compile(r"(?<=/a/)[^/]{60,}")
 """The token of a link (``chat/approvals/links.py``), which is for who got the link."""
 
 logger = logging.getLogger(__name__)

@@ -87,7 +87,7 @@ class _TokenAuth(httpx2.Auth):
         """Send a request, once more with a new token if the first one was refused."""
         if origin_of(str(request.url)) != self._login.origin:
             raise httpx2.UnsupportedProtocol("The token is not sent to another origin.")
-        token = _authorize(request, await self._login.token())
+        token = self._authorize(request, await self._login.token())
         response = yield request
         status, challenge = _refusal_of(response)
         if status is not None:
@@ -95,17 +95,17 @@ class _TokenAuth(httpx2.Auth):
                 token, challenge, lacks_scope=status == codes.FORBIDDEN
             )
             if renewed is not None:
-                token = _authorize(request, renewed)
+                token = self._authorize(request, renewed)
                 response = yield request
                 status, challenge = _refusal_of(response)
         if status is not None:
             await self._login.note_refusal(token, challenge, lacks_scope=status == codes.FORBIDDEN)
 
-
-def _authorize(request: httpx2.Request, token: str | None) -> str | None:
-    if token is not None:
-        request.headers["Authorization"] = f"Bearer {token}"
-    return token
+    def _authorize(self, request: httpx2.Request, token: str | None) -> str | None:
+        if token is not None:
+            request.headers["Authorization"] = f"Bearer {token}"
+            self._login.sent = token
+        return token
 
 
 def _refusal_of(response: httpx2.Response) -> tuple[int | None, str]:
@@ -121,6 +121,7 @@ async def _rewrite(
     secrets: frozenset[str], login: ServerLogin | None, response: httpx2.Response
 ) -> None:
     """Refuse compressed bodies, bound others, and make them readable for the SDK."""
+    secrets = secrets if login is None else login.secrets
     response.extensions[_ANSWERED] = response.status_code
     if response.headers.get("content-encoding", "identity") != "identity":
         raise httpx2.DecodingError("The answer is compressed, which was not requested.")

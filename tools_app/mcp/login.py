@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from mochi_project.addresses import AddressPolicy, is_public_web
+from mochi_project.principal import principal
 from sessions_app.errors import StorageUnavailable
 from sessions_app.shielding import to_the_end
 from tools_app.errors import LoginNotOffered
@@ -90,11 +91,13 @@ class ServerLogin:
         origin: The only origin that the token is sent to.
         needed: Who has to log in, as a sentence, if a request of this process was refused for want
             of a login since it connected last.
+        sent: The token that was sent last.
     """
 
     def __init__(self, name: str, spec: HttpSpec, policy: LoginPolicy) -> None:
         self.origin = origin_of(spec.url)
         self.needed: str | None = None
+        self.sent: str | None = None
         self._key = key_of(name, self.origin)
         self.name = name
         self._spec = spec
@@ -102,6 +105,11 @@ class ServerLogin:
         self._policy = policy
         self._records = policy.records
         self._renewing: asyncio.Task[str | None] | None = None
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """Return what no error repeats."""
+        return self._spec.secrets | ({self.sent} if self.sent else set())
 
     async def record(self) -> LoginRecord:
         """Return what is known."""
@@ -209,6 +217,7 @@ class ServerLogin:
             )
         flows = await self._flows()
         pending = await flows.begin(record, redirect_uri=redirect_uri, scope=scope, now=now)
+        pending = msgspec.structs.replace(pending, owner=principal().owner)
 
         def begun(current: LoginRecord) -> LoginRecord:
             if current.pending != record.pending and current.waiting(now):

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from mochi_project.principal import DEFAULT_OWNER
 from sessions_app.decoding import NO_JSON, decode_as
 from sessions_app.errors import StorageUnavailable
 from sessions_app.store.atomic import UnreadableFileError
@@ -53,6 +54,7 @@ class PendingLogin(msgspec.Struct, frozen=True, kw_only=True):
         scope: The scopes that are asked for.
         is_step_up: Whether it is for scopes that an earlier login lacks.
         is_used: Whether the person has come back.
+        owner: For whom it was begun: a server may be for some owners alone.
     """
 
     state: str
@@ -63,6 +65,7 @@ class PendingLogin(msgspec.Struct, frozen=True, kw_only=True):
     scope: str | None = None
     is_step_up: bool = False
     is_used: bool = False
+    owner: str = DEFAULT_OWNER
 
     @property
     def expires(self) -> str:

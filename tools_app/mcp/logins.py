@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from mochi_project.principal import acting_for
 from tools_app.errors import LoginNotOffered, ToolServerUnavailable
 from tools_app.mcp.login_records import LoginRecord, LoginRecords, PendingLogin
 from tools_app.mcp.redaction import redacted
@@ -105,7 +106,11 @@ class McpLogins:
             return msgspec.structs.replace(current, pending=done)
 
         await self._records.change(key, used)
-        server, login = await self._tools.login(record.server)
+        with acting_for(pending.owner):
+            return await self._finish(record.server, pending, answer)
+
+    async def _finish(self, name: str, pending: PendingLogin, answer: Mapping[str, str]) -> str:
+        server, login = await self._tools.login(name)
         if "error" in answer or "code" not in answer:
             reasons = filter(None, map(answer.get, ("error", "error_description")))
             words = redacted(": ".join(reasons) or "There is no code.", (), limit=_WORDS)
@@ -116,7 +121,7 @@ class McpLogins:
         except RemoteError as error:
             raise LoginFailed(400, error.message) from error
         await server.notice_login()
-        return record.server
+        return name
 
     async def wait(self, name: str, pending: PendingLogin) -> None:
         """Wait until a login is finished, in whatever process.

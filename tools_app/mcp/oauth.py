@@ -7,6 +7,7 @@ which lacks only the code, is kept for whoever gets that (docs/decisions/0189).
 Importing this module imports the SDK.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -51,6 +52,9 @@ from tools_app.mcp.remote import LoginRefused, RemoteError
 
 LOGIN_SECONDS = 600.0
 _CODE = "the-code"
+_TOKEN = re.compile(r"[!-~]+")
+_MOST_SECONDS = 1 << 40
+_SECRET_FIELDS = ("code", "code_verifier", "refresh_token", "client_secret")
 _TEMPORARY = frozenset({408, 425, 429})
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -111,7 +115,7 @@ class OAuth:
 
         async def come_back() -> AuthorizationCodeResult:
             metadata = provider.context.oauth_metadata
-            [state] = parse_qs(urlsplit(opened[0]).query)["state"]
+            [state] = parse_qs(urlsplit(opened[0]).query)["state"]  # only ours
             issuer = None if metadata is None else str(metadata.issuer)
             return AuthorizationCodeResult(code=_CODE, state=state, iss=issuer)
 
@@ -132,6 +136,7 @@ class OAuth:
         request = await self._run(provider, refusal, until=lambda: bool(opened))
         if request is None:
             raise RemoteError("Its authorization server offers no login.")
+        self._check_issuer(provider, request)  # it may lead to the server, for want of metadata
         url = _checked_page(opened[0])
         query = parse_qs(urlsplit(url).query)
         return PendingLogin(
@@ -275,7 +280,7 @@ class OAuth:
                             self._raise_if_refused(response)
                     sent = await flow.asend(response)
                 return sent
-        except (OAuthFlowError, ValidationError) as error:
+        except (OAuthFlowError, ValueError) as error:
             words = redacted(str(error), self._spec.secrets)
             raise RemoteError(f"The login can't be made: {words}") from error
 
@@ -307,7 +312,9 @@ class OAuth:
         status = response.status_code
         if response.is_success:
             return
-        words = redacted(words_of_body(response.content), self._spec.secrets)
+        form = dict(parse_qsl(response.request.content.decode()))
+        secrets = {*self._spec.secrets, *(form[name] for name in _SECRET_FIELDS if name in form)}
+        words = redacted(words_of_body(response.content), secrets)
         message = f"Its authorization server answered {status}: {words or 'nothing'}"
         is_final = 400 <= status < 500 and status not in _TEMPORARY
         raise LoginRefused(message) if is_final else RemoteError(message)
@@ -328,6 +335,9 @@ def _refusal(challenge: str, scope: str | None) -> httpx2.Response:
 
 
 def _granted(tokens: OAuthToken, client: Client, now: float) -> Mapping[str, Any]:
+    # The error of a header that can't be sent would repeat the token.
+    if not _TOKEN.fullmatch(tokens.access_token) or (tokens.expires_in or 0) > _MOST_SECONDS:
+        raise RemoteError("Its authorization server sent no valid tokens.")
     expires_at = None if tokens.expires_in is None else now + tokens.expires_in
     return {"tokens": _dumped(tokens), "expires_at": expires_at, "client": client}
 

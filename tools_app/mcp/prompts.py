@@ -1,5 +1,6 @@
 """Lists the prompts of MCP servers, and gets them with arguments filled in."""
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -9,10 +10,12 @@ import msgspec
 from sessions_app.decoding import convert_to
 from sessions_app.errors import ValidationFailed
 from tools_app.errors import ServerPromptNotFound, ToolServerUnavailable
-from tools_app.mcp.limits import MAX_ENTRIES
+from tools_app.mcp.limits import MAX_ENTRIES, MAX_LISTING_BYTES, MAX_MESSAGE_BYTES
 from tools_app.mcp.remote import RemoteError, cause_of, mapping
-from tools_app.mcp.results import result_of
+from tools_app.mcp.results import json_text, result_of
 from tools_app.mcp.server import ManagedServer
+
+_LISTING_SECONDS = 60.0
 
 
 class PromptArgument(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +79,9 @@ async def get_prompt(
 
 
 async def list_entries(server: ManagedServer, kind: str) -> Sequence[Mapping[str, Any]]:
-    """Return the first ``MAX_ENTRIES`` of a server's prompts or resources; blocks are not read.
+    """Return the first ``MAX_ENTRIES`` of a server's prompts or resources.
+
+    A list that gets too large ends earlier, and one that takes too long fails.
 
     Raises:
         RemoteError: It was refused, or the server does not work now.
@@ -84,14 +89,17 @@ async def list_entries(server: ManagedServer, kind: str) -> Sequence[Mapping[str
     """
     entries: list[Mapping[str, Any]] = []
     cursor: object = None
-    while len(entries) < MAX_ENTRIES:
-        page = await server.ask(f"{kind}/list", {"cursor": cursor} if cursor else {})
-        listed = page.get(kind)
-        found = [mapping(entry) for entry in (listed if isinstance(listed, list) else ())]
-        entries += found
-        cursor = page.get("nextCursor")
-        if not found or not isinstance(cursor, str):
-            break
+    left = MAX_LISTING_BYTES
+    async with asyncio.timeout(_LISTING_SECONDS):
+        while len(entries) < MAX_ENTRIES and left > 0:
+            page = await server.ask(f"{kind}/list", {"cursor": cursor} if cursor else {})
+            listed = page.get(kind)
+            found = [mapping(entry) for entry in (listed if isinstance(listed, list) else ())]
+            entries += found
+            left -= len(await asyncio.to_thread(json_text, found, limit=MAX_MESSAGE_BYTES))
+            cursor = page.get("nextCursor")
+            if not found or not isinstance(cursor, str):
+                break
     return entries[:MAX_ENTRIES]
 
 

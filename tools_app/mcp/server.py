@@ -177,7 +177,7 @@ class ManagedServer:
 
     def _shown(self, request: InputRequest) -> InputRequest:
         """Return a question as people are shown it."""
-        words = redacted(request.message, self.spec.secrets, limit=MAX_MESSAGE_CHARS)
+        words = self._redacted(request.message, MAX_MESSAGE_CHARS)
         return msgspec.structs.replace(request, message=words, server=self.name)
 
     async def restart(self) -> None:
@@ -369,8 +369,8 @@ class ManagedServer:
         self._tools_changed = True
         self._wake.set()
 
-    def _redacted(self, text: str) -> str:
-        return redacted(text, self.spec.secrets, limit=MAX_ERROR_CHARS)
+    def _redacted(self, text: str, limit: int = MAX_ERROR_CHARS) -> str:
+        return redacted(text, (self.login or self.spec).secrets, limit=limit)
 
     def _set_state(self, state: State) -> None:
         self.state = state

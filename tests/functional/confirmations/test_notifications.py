@@ -132,6 +132,7 @@ def test_a_question_finds_a_person_and_the_link_answers_it(begin, variables, tol
                 seen = phone.get(link, headers={"User-Agent": agent})
                 assert (seen.status_code, marker in seen.text) == (200, True)
                 assert phone.head(link).status_code == 200
+                assert phone.get(f"{link}/").status_code == 404  # as chats spoil links
             assert person.pending(session_id)
             null = {**FORM, "Origin": "null"}
             answer = phone.post(link, content="decision=approve", headers=null)

@@ -139,6 +139,20 @@ def test_the_page_is_plain_and_says_how_it_ended(
         assert secret not in log
 
 
+def test_a_login_is_finished_for_the_owner_who_began_it(
+    start: Callable[..., Any], docs: ProtectedServer
+) -> None:
+    server = start(MOCHI_API_TOKEN="hush-hush-hush")
+    entry = {"docs": {"url": docs.url, "owners": ["default"]}}
+    (server.data_dir / "mcp.json").write_text(json.dumps({"mcpServers": entry}))
+    chat = server.chat(headers={"Authorization": "Bearer hush-hush-hush"})
+    back = docs.logins.authorize(begin(chat))
+
+    page = come_back(server.chat(), back)
+
+    assert "docs can be used now" in page.text
+
+
 @pytest.mark.parametrize(
     ("name", "code", "status_code"),
     [("nobody", "NOT_FOUND", 404), ("local", "LOGIN_NOT_OFFERED", 409)],

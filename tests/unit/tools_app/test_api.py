@@ -240,3 +240,12 @@ async def test_a_server_that_can_not_be_restarted_is_an_error(client, name, stat
     assert answer.status_code == status
     assert answer.json()["error"]["code"] == code
     assert answer.json()["error"]["details"]["server"] == name
+
+
+async def test_a_login_that_fails_here_ends_with_a_page_and_its_code_is_not_logged(client, caplog):
+    answer = await client.get("/api/v1/mcp/callback?code=planted-code")  # there are no logins
+
+    assert answer.status_code == 503
+    assert answer["Content-Type"].startswith("text/html")
+    assert "a login could not be finished" in caplog.text
+    assert "planted-code" not in "".join(repr(vars(record)) for record in caplog.records)

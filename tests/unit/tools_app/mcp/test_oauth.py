@@ -6,9 +6,16 @@ import pytest
 
 from mochi_project.addresses import is_public_web
 from tests.unit.tools_app.mcp.http_servers import older_server, reply
-from tests.unit.tools_app.mcp.oauth_servers import AuthorizationServer, protected, serving
+from tests.unit.tools_app.mcp.oauth_servers import (
+    AuthorizationServer,
+    answer_json,
+    protected,
+    serving,
+)
 from tools_app.errors import ToolServerUnavailable
 from tools_app.mcp.logins import LoginFailed, come_back_of
+
+METADATA = "/.well-known/oauth-protected-resource/mcp"
 
 
 @pytest.fixture
@@ -104,6 +111,85 @@ async def test_a_secret_is_sent_to_its_issuer_alone(lab):
             assert not result.success
 
         assert not [form for path, form in server.logins.asked if path == "/token"]
+
+
+async def test_a_secret_is_not_sent_to_the_server_if_its_issuer_has_no_metadata(lab):
+    sent = []
+
+    def hostile(method, path, headers, body):
+        sent.append((path, headers.get("authorization"), body))
+        return reply(401, b"", {"WWW-Authenticate": server.challenge}) if path == "/mcp" else None
+
+    async with (
+        serving(lambda *_: None) as issuer,
+        protected() as server,
+        serving(hostile, server.handle) as origin,
+    ):
+        server.challenge = f'Bearer resource_metadata="{server.url[:-4]}{METADATA}"'
+        server.resource, server.logins.url = f"{origin}/mcp", issuer
+        oauth = {"client_id": "me", "client_secret": "hush-hush-hush", "issuer": issuer}
+        await lab.configure(docs={"url": server.resource, "oauth": oauth})
+
+        with pytest.raises(ToolServerUnavailable, match="than its 'issuer'"):
+            await lab.logins.begin("docs")
+
+        assert "/token" not in [path for path, *_ in sent]
+
+
+@pytest.mark.parametrize(
+    "tokens", [{"access_token": "hush\r\nX: y"}, {"access_token": "hush", "expires_in": 10**400}]
+)
+async def test_tokens_that_can_not_be_used_are_refused_and_not_repeated(lab, tokens):
+    async with protected() as server:
+        server.logins.token = lambda _: answer_json(200, {"token_type": "bearer", **tokens})
+
+        with pytest.raises(LoginFailed, match="sent no valid tokens"):
+            await log_in(lab, server)
+
+        assert not (await lab.call("docs__run")).success
+        assert "hush" not in (await lab.server("docs")).error
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_errors_do_not_repeat_the_token_that_was_sent(lab, status):
+    def echo(method, path, headers, body):
+        if b"tools/call" not in body:
+            return None
+        error = {"code": 1, "message": f"debug: {headers['authorization']}"}
+        return answer_json(status, {"jsonrpc": "2.0", "id": json.loads(body)["id"], "error": error})
+
+    async with protected() as server, serving(echo, server.handle) as origin:
+        server.url = f"{origin}/mcp"
+        await log_in(lab, server)
+
+        result = await lab.call("docs__run")
+
+        assert "debug: Bearer ***" in result.error_message
+        assert not [token for token in server.logins.access_tokens if token in str(result)]
+
+
+async def test_errors_do_not_repeat_a_refresh_token(lab):
+    def refused(form):
+        return answer_json(400, {"error": "invalid_grant", "about": form["refresh_token"]})
+
+    async with protected(lifetime=1) as server:
+        await log_in(lab, server)
+        server.logins.token = refused
+
+        await lab.call("docs__run")
+
+        error = (await lab.server("docs")).error
+        assert "invalid_grant" in error
+        assert "***" in error
+        assert "refresh-" not in error
+
+
+async def test_a_login_page_with_a_state_of_its_own_is_refused(lab):
+    async with protected() as server:
+        server.logins.metadata = {"authorization_endpoint": "https://login.example/?state=1"}
+
+        with pytest.raises(ToolServerUnavailable, match="The login can't be made"):
+            await begin(lab, server)
 
 
 async def test_a_client_that_was_registered_by_hand_is_not_registered_again(lab):

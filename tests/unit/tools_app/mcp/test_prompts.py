@@ -88,6 +88,12 @@ async def test_a_list_without_an_end_is_cut(lab):
     assert len(await list_prompts(await server_with(lab, prompts_list=page))) == MAX_ENTRIES
 
 
+async def test_a_list_that_gets_too_large_is_cut(lab):
+    page = {"prompts": [{"name": "p", "description": "x" * 100_000}], "nextCursor": "more"}
+
+    assert len(await list_prompts(await server_with(lab, prompts_list=page))) == 11
+
+
 @pytest.mark.parametrize(
     ("page", "names"),
     [
