@@ -31,15 +31,7 @@ logger = logging.getLogger(__name__)
 TIMEOUT_SECONDS = 10.0
 """The time for a receiver's answer, connecting and looking its name up included."""
 ARGUMENTS_BYTES = 2048
-_TOLD = (
-    "confirmation_id",
-    "kind",
-    "tool_name",
-    "agent_name",
-    "server",
-    "message",
-    "expires_at",
-)
+_TOLD = ("confirmation_id", "kind", "tool_name", "agent_name", "server", "message", "expires_at")
 
 
 class NotTaken(Exception):

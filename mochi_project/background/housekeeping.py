@@ -86,7 +86,8 @@ class Housekeeper:
                 chores = services.made(Chores)
                 if chores is not None and chores.urgent:
                     await asyncio.to_thread(self._do_all, owner, chores.urgent, is_urgent=True)
-            await asyncio.sleep(_about(interval_seconds))
+            pause = random.uniform(0.75, 1.25)  # noqa: S311 - processes do not run in step
+            await asyncio.sleep(interval_seconds * pause)
 
     async def _visit(self, owner: str) -> None:
         """Do the chores of an owner, who is loaded only for that if nothing of his runs."""
@@ -131,8 +132,3 @@ class Housekeeper:
             self._failing.add((owner, name))
         else:
             self._failing.discard((owner, name))
-
-
-def _about(seconds: float) -> float:
-    """Return a pause varied randomly by up to a quarter, so that processes do not run in step."""
-    return seconds * random.uniform(0.75, 1.25)  # noqa: S311 - no secret

@@ -18,10 +18,7 @@ USUAL_SCOPES: tuple[Scope, ...] = ("read", "chat", "write", "approve")
 """The scopes of a person who runs nothing of the server."""
 
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
-Text = Annotated[str, msgspec.Meta(max_length=MOST_CHARACTERS)]
-Scopes = Annotated[tuple[Scope, ...], msgspec.Meta(min_length=1)]
 Pattern = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_CHARACTERS)]
-Models = Annotated[tuple[Pattern, ...], msgspec.Meta(min_length=1)]
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,11 +38,11 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: Annotated[str, msgspec.Meta(pattern=r"^k[0-9a-f]{8}\Z")]
-    name: Text = ""
+    name: Annotated[str, msgspec.Meta(max_length=MOST_CHARACTERS)] = ""
     hash: Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
     owner: Annotated[str, msgspec.Meta(pattern=OWNER_PATTERN.replace("$", r"\Z"))]
-    scopes: Scopes
-    models: Models = ("*",)
+    scopes: Annotated[tuple[Scope, ...], msgspec.Meta(min_length=1)]
+    models: Annotated[tuple[Pattern, ...], msgspec.Meta(min_length=1)] = ("*",)
     created_at: Time
     expires_at: Time | None = None
     revoked_at: Time | None = None
