@@ -113,7 +113,10 @@ class Courier:
             link = ApprovalLink.to(question, notice.owner).url(self.public_url)
         arguments, name = _arguments(question), unseen_escaped(question.tool_name)
         is_call = question.kind == "call"
-        data = _about(session, question.turn_id) | {"arguments": arguments, "link": link}
+        data = _about(session, notice.owner, question.turn_id) | {
+            "arguments": arguments,
+            "link": link,
+        }
         data |= {each: getattr(question, each) for each in _TOLD}
         return Message(
             id=question.confirmation_id,
@@ -135,12 +138,14 @@ def _turn(notice: Notice, session: Session) -> Message:
         headline=f"A turn failed ({notice.code})" if has_failed else "The answer is there",
         text=_with_title("", session),
         link=None,
-        data=_about(session, notice.subject) | ({"error_code": notice.code} if has_failed else {}),
+        data=_about(session, notice.owner, notice.subject)
+        | ({"error_code": notice.code} if has_failed else {}),
     )
 
 
-def _about(session: Session, turn_id: str) -> dict[str, Any]:
+def _about(session: Session, owner: str, turn_id: str) -> dict[str, Any]:
     return {
+        "owner": owner,
         "session_id": session.session_id,
         "turn_id": turn_id,
         "title": session.metadata.title or session.metadata.preview,

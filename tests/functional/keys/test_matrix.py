@@ -97,7 +97,7 @@ def test_ids_of_others_are_as_unknown_as_those_of_nobody(
     for theirs, nobodys in pairs:
         answers = send(ben, theirs), send(ben, nobodys)
         texts = plain(answers[0][1], anna.ids), plain(answers[1][1], others)
-        if SECRET in texts[0] or any(value in answers[1][1] for value in (SECRET, *named)):
+        if SECRET in answers[0][1] or any(value in answers[1][1] for value in (SECRET, *named)):
             leaks.append((str(theirs), answers))
         if (answers[0][0], texts[0]) != (answers[1][0], texts[1]):
             differences.append((str(theirs), answers))

@@ -175,6 +175,7 @@ async def test_an_end_of_a_turn_is_sent_without_the_answer(
     assert body["type"] == "turn.failed"
     assert body["timestamp"] == "2030-03-17T17:46:40+00:00"
     assert body["data"] == {
+        "owner": "default",
         "session_id": SESSION,
         "turn_id": "t1",
         "title": "Tidy up",
