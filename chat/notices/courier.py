@@ -148,13 +148,13 @@ def _about(session: Session, owner: str, turn_id: str) -> dict[str, Any]:
         "owner": owner,
         "session_id": session.session_id,
         "turn_id": turn_id,
-        "title": session.metadata.title or session.metadata.preview,
+        "title": session.metadata.title,
         "model": session.metadata.model,
     }
 
 
 def _with_title(text: str, session: Session) -> str:
-    title = session.metadata.title or session.metadata.preview or session.session_id
+    title = session.metadata.title or session.session_id
     return f"{text}\n{title}".strip()
 
 
