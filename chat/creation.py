@@ -23,10 +23,10 @@ from sessions_app.errors import SessionExists, SessionNotFound, StorageError, Va
 from sessions_app.http.request_schemas import SessionCreateIn, SessionUpdateIn
 from sessions_app.ids_and_clock import new_session_id
 from sessions_app.service import SessionManager
-from sessions_app.session import ContextStrategy, Session
+from sessions_app.session import ContextStrategy, Session, ToolSettings
 from sessions_app.session_settings import change_settings
 from sessions_app.store.repository import SessionReader
-from tools_app.policy import allows_without_asking
+from tools_app.policy import allows_without_asking, relaxes
 
 logger = logging.getLogger(__name__)
 
@@ -116,6 +116,20 @@ class SessionFactory:
                         "request.",
                         field="options",
                     )
+
+
+def require_may_change(body: SessionUpdateIn, session: Session) -> None:
+    """Refuse changes of a session's policies to weaker ones by who may not approve calls.
+
+    Sessions may be made with ``confirm_destructive`` by anyone (docs/decisions/0060).
+
+    Raises:
+        ScopeMissing: The principal may not.
+    """
+    if "tool_settings" in body.model_fields_set:
+        new = body.tool_settings.to_value() if body.tool_settings else ToolSettings()
+        if relaxes(new, session.metadata.tool_settings or ToolSettings()):
+            require_scope("approve")
 
 
 class SessionCreation:

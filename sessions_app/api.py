@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
@@ -9,7 +10,7 @@ from django.http.response import HttpResponseBase
 from ninja import Header, Query, Status
 
 from chat.activity.states import StateReader
-from chat.creation import SessionFactory
+from chat.creation import SessionFactory, require_may_change
 from chat.http.page import SessionPageOut, answer_with_page
 from chat.service import ChatService, SessionSpace
 from mochi_project.app import service
@@ -251,7 +252,8 @@ async def update_session(
     sessions = service(SessionManager)
 
     def work() -> dict[str, Any]:
-        return {**session_overview(sessions.update(session_id, **changes)), "warnings": warnings}
+        updated = sessions.update(session_id, check=partial(require_may_change, body), **changes)
+        return {**session_overview(updated), "warnings": warnings}
 
     return await answer(work)
 

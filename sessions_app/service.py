@@ -178,22 +178,33 @@ class SessionManager(MessageEditor):
         """Return all readable sessions, most recently updated first."""
         return self.list().sessions
 
-    def update(self, session_id: str, **changes: Unpack[SettingsChanges]) -> Session:
+    def update(
+        self,
+        session_id: str,
+        *,
+        check: Callable[[Session], object] | None = None,
+        **changes: Unpack[SettingsChanges],
+    ) -> Session:
         """Change the given settings of a session.
 
         Also works during a turn, which keeps the settings it began with.
 
         Args:
             session_id: The session.
+            check: Raises an error to refuse the changes, given the session as it is.
             **changes: The new settings, by name; see ``SettingsChanges``.
 
         Raises:
             ValidationFailed: The model is blank, the window not positive, or a value not JSON.
         """
         given = given_settings(changes)
-        return self.repository.update(
-            session_id, lambda session: change_settings(session, given, now=utc_now())
-        )
+
+        def change(session: Session) -> Session:
+            if check is not None:
+                check(session)
+            return change_settings(session, given, now=utc_now())
+
+        return self.repository.update(session_id, change)
 
     def fork(
         self,

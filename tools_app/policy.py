@@ -12,6 +12,8 @@ from sessions_app.session import ToolSettings
 ALWAYS_CONFIRM: Final = "always_confirm"
 NEVER_CONFIRM: Final = "never_confirm"
 CONFIRM_DESTRUCTIVE: Final = "confirm_destructive"
+_ALWAYS: Final = 2
+"""The rank of ``always_confirm``, the strictest."""
 
 
 class PoliciesOfTool(NamedTuple):
@@ -70,6 +72,35 @@ def allows_without_asking(settings: ToolSettings) -> bool:
     scopes = (scope.policy for each in settings.tool_scopes.values() for scope in each)
     policies = {settings.execution_policy, *settings.tool_policies.values(), *scopes}
     return NEVER_CONFIRM in policies
+
+
+def relaxes(new: ToolSettings, old: ToolSettings) -> bool:
+    """Return whether settings let calls run, of any tool, for which the old ones ask a person."""
+    names = {*new.tool_policies, *old.tool_policies, *new.tool_scopes, *old.tool_scopes}
+    return _rank(new.execution_policy) < _rank(old.execution_policy) or any(
+        _relaxes_tool(name, new, old) for name in names
+    )
+
+
+def _relaxes_tool(name: str, new: ToolSettings, old: ToolSettings) -> bool:
+    own, old_own = _own_rank(new, name), _own_rank(old, name)
+    scopes, old_scopes = new.tool_scopes.get(name, ()), old.tool_scopes.get(name, ())
+    added = [_rank(scope.policy) for scope in scopes if scope not in old_scopes]
+    removed = [_rank(scope.policy) for scope in old_scopes if scope not in scopes]
+    weakest = min(own, *(_rank(scope.policy) for scope in scopes), _ALWAYS)
+    return min(own, *added, _ALWAYS) < old_own or weakest < max(removed, default=0)
+
+
+def _own_rank(settings: ToolSettings, name: str) -> int:
+    """Return how strict the policy of a tool is, whose name may be of an agent's."""
+    policies, general = settings.tool_policies, settings.execution_policy
+    if name in policies:
+        return _rank(policies[name])
+    return max(_rank(general), _rank(policies.get(name.partition(".")[2], general)))
+
+
+def _rank(policy: str) -> int:
+    return {NEVER_CONFIRM: 0, CONFIRM_DESTRUCTIVE: 1}.get(policy, _ALWAYS)
 
 
 def policy_name(tool_name: str, agent_name: str | None) -> str:

@@ -185,6 +185,20 @@ def test_who_may_not_approve_leaves_the_turn_waiting(
     assert asked["confirmation_id"] == anna.ids["confirmation_id"]
 
 
+def test_who_may_not_approve_weakens_no_policy_of_a_session(house: House) -> None:
+    frida, helper = house.person("frida"), house.person("frida", scopes=["read", "chat", "write"])
+    strict = {"tools": ["note"]}
+    weaker = {**strict, "execution_policy": "confirm_destructive"}
+    session = frida.post("/api/v1/sessions", {"model": MODEL, "tool_settings": strict}).json()
+    path = f"/api/v1/sessions/{session['session_id']}"
+
+    refused = helper.http.patch(path, json={"tool_settings": weaker})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "FORBIDDEN")
+    assert frida.http.patch(path, json={"tool_settings": weaker}).status_code == 200
+    for each in (weaker, strict):
+        assert helper.http.patch(path, json={"tool_settings": each}).status_code == 200
+
+
 def test_a_key_for_some_models_uses_and_sees_no_others(house: House) -> None:
     dora = house.person("dora", models=["llama3.2:3b"])
     full = house.person("dora")

@@ -2,7 +2,7 @@ import pytest
 
 from sessions_app.policy_scope import PolicyScope
 from sessions_app.session import ToolSettings
-from tools_app.policy import PoliciesOfTool, RememberedPolicy, must_ask, policies_of
+from tools_app.policy import PoliciesOfTool, RememberedPolicy, must_ask, policies_of, relaxes
 
 
 @pytest.mark.parametrize(
@@ -162,3 +162,54 @@ def test_a_tool_has_at_most_twenty_scopes() -> None:
         remembered = RememberedPolicy(tool="write", arguments=arguments, replaces=before)
         settings = remembered.applied_to(settings)
     assert len(settings.tool_scopes["write"]) == 20
+
+
+ALWAYS, DESTRUCTIVE, NEVER = "always_confirm", "confirm_destructive", "never_confirm"
+
+
+def _scoped(own: str, *policies: str) -> ToolSettings:
+    scopes = [PolicyScope(policy=each, arguments={"path": f"{each}/*"}) for each in policies]
+    return ToolSettings(tool_policies={"t": own}, tool_scopes={"t": scopes})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_weaker"),
+    [
+        (ToolSettings(), ToolSettings(execution_policy=DESTRUCTIVE), True),
+        (ToolSettings(execution_policy=DESTRUCTIVE), ToolSettings(), False),
+        (ToolSettings(execution_policy="unheard_of"), ToolSettings(), False),
+        (
+            ToolSettings(execution_policy=DESTRUCTIVE),
+            ToolSettings(execution_policy=DESTRUCTIVE, tools=("t",)),
+            False,
+        ),
+        (ToolSettings(), ToolSettings(tool_policies={"t": DESTRUCTIVE}), True),
+        (
+            ToolSettings(execution_policy=DESTRUCTIVE, tool_policies={"t": ALWAYS}),
+            ToolSettings(execution_policy=DESTRUCTIVE),
+            True,
+        ),
+        (
+            ToolSettings(execution_policy=NEVER),
+            ToolSettings(execution_policy=DESTRUCTIVE, tool_policies={"t": NEVER}),
+            False,
+        ),
+        (_scoped(ALWAYS), _scoped(ALWAYS, DESTRUCTIVE), True),
+        (_scoped(DESTRUCTIVE), _scoped(DESTRUCTIVE, ALWAYS), False),
+        (_scoped(DESTRUCTIVE, ALWAYS), _scoped(DESTRUCTIVE), True),
+        (_scoped(ALWAYS, DESTRUCTIVE), _scoped(ALWAYS), False),
+        (
+            ToolSettings(execution_policy=DESTRUCTIVE, tool_policies={"t": ALWAYS}),
+            ToolSettings(
+                execution_policy=DESTRUCTIVE,
+                tool_policies={"t": ALWAYS, "coder.t": DESTRUCTIVE},
+            ),
+            True,
+        ),
+    ],
+)
+def test_settings_are_weaker_if_some_call_needs_no_approval_any_more(
+    old: ToolSettings, new: ToolSettings, is_weaker: bool
+) -> None:
+    assert relaxes(new, old) is is_weaker
+    assert not relaxes(old, old)
