@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 DEFAULT_OWNER = "default"
@@ -55,6 +55,7 @@ class Principal:
         key_id: The id of its key; None for the server's own token, clients of this machine without
             one, and proxies.
         models: Patterns of the models that it may use.
+        key_hash: The hash of the token that was sent; streams end once its key has another.
 
     Raises:
         InvalidOwner: The name of the owner could be a path to something else.
@@ -64,6 +65,7 @@ class Principal:
     scopes: frozenset[str]
     key_id: str | None = None
     models: tuple[str, ...] = ("*",)
+    key_hash: str | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         require_owner(self.owner)

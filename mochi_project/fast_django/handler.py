@@ -194,7 +194,8 @@ def _revocable(response: PushedResponse, scope: Scope) -> Callable[[], object] |
     acting = scope.get(IN_SCOPE)
     if acting is None or acting.key_id is None:
         return None
-    return service(KeyRing).when_ended(acting.key_id, lambda _: response.revoke())
+    watch = service(KeyRing).when_ended
+    return watch(acting.key_id, lambda _: response.revoke(), token_hash=acting.key_hash)
 
 
 def detach_database_receivers() -> None:

@@ -57,7 +57,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def principal(self) -> Principal:
         """The principal of who has it."""
-        return Principal(self.owner, frozenset(self.scopes), self.id, self.models)
+        return Principal(self.owner, frozenset(self.scopes), self.id, self.models, self.hash)
 
 
 class KeyFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -116,8 +116,15 @@ class KeyRing:
             except Exception:  # the next second has another chance
                 logger.exception("the keys could not be looked at")
 
-    def when_ended(self, key_id: str | None, ended: Ended) -> Callable[[], object]:
-        """Call back once when a key has ended, or has another token than now.
+    def when_ended(
+        self, key_id: str | None, ended: Ended, *, token_hash: str | None = None
+    ) -> Callable[[], object]:
+        """Call back once when a key has ended, or has another token.
+
+        Args:
+            key_id: The key; None for none, which never ends.
+            ended: Is called back.
+            token_hash: The hash of the token that was admitted; None for the one of now.
 
         Returns:
             What ends the watch.
@@ -125,9 +132,10 @@ class KeyRing:
         if key_id is None:
             return lambda: None
         key = (self._keys or {}).get(key_id)
-        watch = _Watch(key_id, key.hash if key is not None else None, ended)
+        now = key.hash if key is not None else None
+        watch = _Watch(key_id, token_hash or now, ended)
         self._watches[watch] = None
-        if self._keys is not None and (key is None or self.has_ended(key)):
+        if self._keys is not None and (key is None or self.has_ended(key) or watch.hash != now):
             asyncio.get_running_loop().call_soon(self._tell, watch)
         return partial(self._watches.pop, watch, None)
 

@@ -204,6 +204,23 @@ def test_a_rotated_key_goes_on_with_its_new_token_where_it_was(house: House) -> 
     ]
 
 
+def test_a_token_that_changes_while_a_body_arrives_keeps_no_stream(house: House) -> None:
+    person = house.person(f"owner-{len(house.people)}")
+    body = json.dumps({"model": MODEL, "message": LONG}).encode()
+
+    def arriving() -> Iterator[bytes]:
+        yield body[:10]
+        house.store.rotate(person.key_id)
+        until(lambda: person.http.get("/api/v1/sessions").status_code == 401)
+        yield body[10:]
+
+    headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
+    answer = person.http.post("/api/v1/chat/stream", content=arriving(), headers=headers)
+
+    assert '"UNAUTHENTICATED"' in answer.text
+    assert "event: done" not in answer.text
+
+
 def test_messages_that_wait_end_with_the_key_that_sent_them(house: House) -> None:
     owner = f"owner-{len(house.people)}"
     first, second = house.person(owner), house.person(owner)

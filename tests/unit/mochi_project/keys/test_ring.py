@@ -179,6 +179,19 @@ async def test_who_comes_after_its_end_is_told_at_once(ring: KeyRing, store: Key
     assert told == [True, False]
 
 
+async def test_who_came_with_a_token_that_was_changed_meanwhile_is_told_at_once(
+    ring: KeyRing, store: KeyStore
+) -> None:
+    key, _ = added(store)
+    store.rotate(key.id)
+    await ring.look()
+    told: list[bool] = []
+    ring.when_ended(key.id, told.append, token_hash=key.principal.key_hash)
+    await asyncio.sleep(0)
+
+    assert told == [True]
+
+
 async def test_who_stops_watching_is_told_nothing(ring: KeyRing, store: KeyStore) -> None:
     key, _ = added(store)
     await ring.look()
