@@ -34,6 +34,7 @@ from chat.turn.state_machine import Input, State
 from chat.turn.turn_ids import started_at
 from chat.work_threads import InThread
 from mochi_project.keys.ring import WhenEnded
+from mochi_project.principal import acting_for
 from sessions_app.deadline import END_SECONDS, NEVER, Deadline
 from sessions_app.errors import MochiError
 from sessions_app.session import Session
@@ -332,15 +333,16 @@ class TurnRegistry:
             seconds -= time.time() - started_at(job.turn_id)
         elif noted is not None and noted.is_wanted:
             claimed.stream.note(noted)
-        turn = LiveTurn.begin(
-            self._build(claimed, request),
-            claimed.stream,
-            owner=claimed.owner,
-            session_id=session_id,
-            detached=request.detached or (noted is not None and noted.detached),
-            keep=keep,
-            noted=noted,
-        )
+        with acting_for(request.principal):
+            turn = LiveTurn.begin(
+                self._build(claimed, request),
+                claimed.stream,
+                owner=claimed.owner,
+                session_id=session_id,
+                detached=request.detached or (noted is not None and noted.detached),
+                keep=keep,
+                noted=noted,
+            )
         self._live[session_id] = turn
         turn.end_within(seconds, self._limits.seconds)
         turn.end_with_key(request.key_id, self._when_key_ends)

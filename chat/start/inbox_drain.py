@@ -9,6 +9,7 @@ from chat.errors import HistoryChanged, ShuttingDown, TooManyTurns
 from chat.remote.recovery import TurnRecovery
 from chat.start.queued_messages import NothingQueued, QueuedPreparation
 from chat.work_threads import InThread
+from mochi_project.principal import acting_for, principal
 from sessions_app.errors import (
     MochiError,
     SessionBusy,
@@ -82,7 +83,8 @@ class InboxDrain:
         try:
             while self._wanted[session_id]:
                 self._wanted[session_id] = False
-                await self._try(session_id)
+                with acting_for(principal().owner):  # not with the key of who woke it
+                    await self._try(session_id)
         finally:
             del self._wanted[session_id]
 

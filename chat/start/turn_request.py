@@ -1,6 +1,7 @@
 """Defines a client's request for a turn."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import msgspec
@@ -9,7 +10,7 @@ from chat.approvals.confirmation import Decision
 from chat.approvals.server_questions import ApprovalMode
 from chat.turn.observer import Dialect
 from mochi_project.keys.key import require_scope
-from mochi_project.principal import principal
+from mochi_project.principal import Principal, principal
 from models_app.language_model import Think
 from sessions_app.decoding import convert_to
 from sessions_app.edits import Rewind
@@ -30,6 +31,7 @@ _NOTED = (
     "on_crash",
     "dialect",
     "key_id",
+    "models",
 )
 """The fields of a request that nothing else in a session or a journal has."""
 
@@ -76,6 +78,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
             then to the server.
         keyed: Whether an ``Idempotency-Key`` stands for it.
         key_id: The key of who sent it, with which the turn ends; None without one.
+        models: Patterns of the models that this key is for.
     """
 
     message: str | None = None
@@ -100,6 +103,12 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     on_crash: OnCrash | None = None
     keyed: bool = False
     key_id: str | None = None
+    models: tuple[str, ...] = ("*",)
+
+    @property
+    def principal(self) -> Principal:
+        """The principal of its turn, whoever begins it: the owner of now, with the sender's key."""
+        return replace(principal(), key_id=self.key_id, models=self.models)
 
     def noted(self) -> Mapping[str, Any]:
         """Return what another process needs to go on with the turn, as ``request_of`` reads it."""
@@ -117,8 +126,10 @@ def admitted(request: TurnRequest) -> TurnRequest:
     tools: ToolSettings | None = request.settings.get("tool_settings")
     if request.decisions or (tools is not None and allows_without_asking(tools)):
         require_scope("approve")
-    key_id = principal().key_id
-    return request if key_id is None else msgspec.structs.replace(request, key_id=key_id)
+    sender = principal()
+    if sender.key_id is None:
+        return request
+    return msgspec.structs.replace(request, key_id=sender.key_id, models=sender.models)
 
 
 def request_of(noted: Mapping[str, Any]) -> TurnRequest:

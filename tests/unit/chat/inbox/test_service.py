@@ -7,7 +7,7 @@ import pytest
 from chat.inbox.service import InboxService
 from chat.service import ChatRequest, OpenTurn
 from chat.start.turn_request import TurnRequest
-from mochi_project.principal import SCOPES, Principal, acting_for
+from mochi_project.principal import SCOPES, Principal, acting_for, principal
 from models_app.errors import ModelNotPermitted, OllamaUnreachable
 from models_app.language_model import Finished, TextDelta
 from sessions_app.edits import Rewind
@@ -362,3 +362,27 @@ async def test_a_key_for_other_models_queues_and_edits_nothing(desk, house):
         await desk.inbox.delete(session_id, queued.message_id)
         assert await desk.waiting(session_id) == (None, [])
     house.model.go_on.set()
+
+
+async def test_a_queued_message_is_answered_within_the_limits_of_its_own_key(
+    desk, house, monkeypatch
+):
+    limited = Principal("default", SCOPES, key_id="k00000000", models=("m",))
+    stream, limits = house.model.stream, []
+
+    def seen(request):
+        limits.append(principal().models)
+        return stream(request)
+
+    monkeypatch.setattr(house.model, "stream", seen)
+    with acting_for(limited):
+        session_id = await desk.busy()
+    house.model.say_text("Yes.")
+    house.model.say_text("No.")
+    await desk.queue(session_id, "Anybody's?")
+    with acting_for(limited):
+        await desk.queue(session_id, "Of the key?")
+    house.model.go_on.set()
+
+    await desk.idle(session_id, messages=6)
+    assert limits == [("m",), ("*",), ("m",)]

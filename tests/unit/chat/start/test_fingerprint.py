@@ -69,6 +69,7 @@ OTHER_VALUES = {
     "on_crash": "continue",
     "keyed": True,
     "key_id": "k3f9a2b1c",
+    "models": ("qwen3:*",),
 }
 
 
