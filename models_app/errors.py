@@ -80,6 +80,7 @@ class ModelNotPermitted(ModelNotFound):
             "that it is for.",
             model=name,
         )
+        del self.details["provider"]  # none was asked
 
 
 class ProfileNotFound(ModelNotFound):

