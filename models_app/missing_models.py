@@ -25,7 +25,8 @@ def explained(
     elif has_aliases:
         return error
     else:
-        sentence = f"{error.message} MOCHI_MODEL_ALIASES can have this name stand for another."
+        reason = error.message.rstrip(".")
+        sentence = f"{reason}. MOCHI_MODEL_ALIASES can have this name stand for another."
     return ModelNotFound(sentence, **error.details)
 
 

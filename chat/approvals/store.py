@@ -280,6 +280,10 @@ class ConfirmationStore:
             self._open(session_id), key=lambda question: (question.created_at, question.call_index)
         )
 
+    def unanswered(self, session_id: str) -> list[Confirmation]:
+        """Return the questions without an answer, open or expired, in no particular order."""
+        return [question for question, _ in self._questions(session_id, lambda it: it == {ASKED})]
+
     def answered(self, session_id: str) -> list[Confirmation]:
         """Return the questions that have an answer, yes or no, in no particular order."""
         decided = self._questions(session_id, lambda kinds: DECIDED in kinds)
@@ -331,9 +335,7 @@ class ConfirmationStore:
         return None
 
     def _open(self, session_id: str) -> Iterator[Confirmation]:
-        for question, _ in self._questions(session_id, lambda kinds: kinds == {ASKED}):
-            if question.is_open(self.now()):
-                yield question
+        return (each for each in self.unanswered(session_id) if each.is_open(self.now()))
 
     def _questions(
         self, session_id: str, have: Callable[[set[str]], bool]

@@ -37,11 +37,16 @@ class AnsweredQuestions:
             return None
         messages = reversed(session.messages)  # results of the other calls may follow it
         last = next(it.message_id for it in messages if isinstance(it, AssistantMessage))
+
+        def is_of_end(question: Confirmation) -> bool:
+            return question.message_id == last and question.tool_call_id in calls
+
+        if any(map(is_of_end, self._store.unanswered(session.session_id))):
+            return None  # it has expired: the turn would ask again
         answered = [
             question
             for question in self._answered(session.session_id)
-            if question.agent_name is not None
-            or (question.message_id == last and question.tool_call_id in calls)
+            if question.agent_name is not None or is_of_end(question)
         ]
         newest = max(answered, key=lambda question: question.created_at, default=None)
         return None if newest is None else newest.request

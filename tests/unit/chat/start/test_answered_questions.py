@@ -72,6 +72,18 @@ async def test_an_expired_question_starts_nothing(house, monkeypatch):
     assert await asyncio.to_thread(lambda: list(answered.sessions(house.repository.load))) == []
 
 
+async def test_one_answer_of_two_starts_nothing_once_the_other_question_expires(house, monkeypatch):
+    calls = [call("c1", a=1, b=2), call("c2", a=3, b=4)]
+    session_id, [first, _] = await suspended(house, *calls)
+    store = house.confirmation_store
+    monkeypatch.setattr(store, "now", lambda: question_time(first, days=0.9))
+    await house.confirmations.decide(session_id, first.confirmation_id, approved=True)
+    monkeypatch.setattr(store, "now", lambda: question_time(first, days=1.1))
+    assert await house.confirmations.pending(session_id) == []
+    session = await asyncio.to_thread(house.sessions.get, session_id)
+    assert await asyncio.to_thread(AnsweredQuestions(store).request_of, session) is None
+
+
 async def test_a_question_stays_as_long_as_its_answer_counts(house, monkeypatch):
     session_id, [question] = await suspended(house)
     store = house.confirmation_store
