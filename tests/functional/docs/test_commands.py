@@ -28,7 +28,12 @@ NOT_TYPED = {
     ),
     r"just ": "it would run this test",
     r"uv build|.*\bsudo ": "changes the clone, or the machine",
-    r"docker |MOCHI_OLLAMA_HOST=\S+ docker |aider |claude |llm ": "needs a program that may not be there",
+    r"docker |MOCHI_OLLAMA_HOST=\S+ docker |aider |claude |llm |oauth2-proxy ": (
+        "needs a program that may not be there"
+    ),
+    r"mochi-server keys (?:rotate|revoke) |mochi-server mcp log(?:in|out) |(?:mv|rm -r) my-chats": (
+        "is for a key, a login, or data that somebody has"
+    ),
     r"for name in |curl -H \"Authorization: ": "is for servers of others, or in containers",
     r"mochi-server chat": "needs a terminal",
     r"mochi-server sessions copy |export MOCHI_(?:JOURNAL|SESSIONS)_": "needs Redis and a store",
