@@ -5,6 +5,7 @@ import json
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.functional.browser import needs_browser
@@ -35,6 +36,11 @@ def server(start_once: StartServer) -> Server:
         for era, more in (("old", ["--old"]), ("new", []))
     }
     (server.data_dir / "mcp.json").write_text(json.dumps({"mcpServers": shops}))
+    with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as client:
+        offered: set[str] = set()
+        while not {"old__order", "new__order"} <= offered:
+            # A listing waits two seconds for programs that start.
+            offered = client.get("/api/v1/tools").json()["tools"].keys()
     return server
 
 
