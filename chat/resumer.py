@@ -134,9 +134,7 @@ class TurnResumer:
         except BaseException:
             claimed.stream.close()
             raise
-        if (
-            taken.is_cancelled or is_cancelled
-        ):  # an owner that was given up may have taken the signal
+        if taken.is_cancelled or is_cancelled:  # its last process may have taken the signal
             live.engine.cancel()
         return live
 

@@ -17,7 +17,9 @@ DEFAULT_OWNER = "default"
 Scope = Literal["read", "chat", "write", "approve", "admin", "metrics"]
 SCOPES = frozenset(get_args(Scope))
 
-_OWNER = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+OWNER_PATTERN = "[a-z0-9][a-z0-9._-]{0,63}"
+"""Matches the whole name of an owner."""
+_OWNER = re.compile(OWNER_PATTERN)
 
 
 class InvalidOwner(ValueError):

@@ -105,7 +105,8 @@ class ServerSettings(AppSettings):
     public_url: PublicUrl | None = Field(
         None,
         description="Address at which people's browsers reach the server, as "
-        "`https://mochi.example.org`: links in notifications begin with it",
+        "`https://mochi.example.org`: links in notifications begin with it, and logins to MCP "
+        "servers come back to it",
     )
     insecure_no_auth: bool = Field(False, description="Listen beyond loopback without a token")
     playground: bool | None = Field(

@@ -14,7 +14,7 @@ from mochi_project.guard.proxies import TrustedProxies, proxy_header
 from mochi_project.guard.refusal import Refused
 from mochi_project.keys.key import USUAL_SCOPES, ScopeMissing
 from mochi_project.keys.ring import KeyRing, is_key_token
-from mochi_project.principal import DEFAULT_OWNER, OPERATOR, InvalidOwner, Principal
+from mochi_project.principal import DEFAULT_OWNER, OPERATOR, InvalidOwner, Principal, is_owner
 
 KEY_HEADERS = (b"x-api-key", b"api-key")
 """Further headers for the token, as sent by clients of Anthropic and Azure."""
@@ -156,10 +156,7 @@ def owner_of(name: str) -> str | None:
     lowered = name.lower() if name.isascii() else name  # some letters become others' by that
     is_address = "@" in name
     if not is_address and not (_is_hashed(name) and name == lowered):
-        try:
-            return Principal(name, frozenset()).owner if name != DEFAULT_OWNER else None
-        except InvalidOwner:
-            return None
+        return name if is_owner(name) and name != DEFAULT_OWNER else None
     slug = re.sub(r"[^a-z0-9._-]", "-", lowered).lstrip("._-")
     if not slug or len(slug) > _LONGEST_SLUG:
         return None

@@ -8,11 +8,10 @@ from typing import Annotated
 
 import msgspec
 
-from mochi_project.principal import DEFAULT_OWNER, Principal, Scope, principal
+from mochi_project.principal import DEFAULT_OWNER, OWNER_PATTERN, Principal, Scope, principal
 from sessions_app.decoding import convert_to
 from sessions_app.errors import MochiError
 
-OWNER_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 MOST_CHARACTERS = 200
 USUAL_SCOPES: tuple[Scope, ...] = ("read", "chat", "write", "approve")
 """The scopes of a person who runs nothing of the server."""
@@ -40,7 +39,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     id: Annotated[str, msgspec.Meta(pattern=r"^k[0-9a-f]{8}\Z")]
     name: Annotated[str, msgspec.Meta(max_length=MOST_CHARACTERS)] = ""
     hash: Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
-    owner: Annotated[str, msgspec.Meta(pattern=OWNER_PATTERN.replace("$", r"\Z"))]
+    owner: Annotated[str, msgspec.Meta(pattern=rf"^{OWNER_PATTERN}\Z")]
     scopes: Annotated[tuple[Scope, ...], msgspec.Meta(min_length=1)]
     models: Annotated[tuple[Pattern, ...], msgspec.Meta(min_length=1)] = ("*",)
     created_at: Time

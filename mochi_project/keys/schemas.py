@@ -6,8 +6,8 @@ from typing import Annotated, Any, Self
 from ninja import Schema
 from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field
 
-from mochi_project.keys.key import MOST_CHARACTERS, OWNER_PATTERN, Key
-from mochi_project.principal import Scope
+from mochi_project.keys.key import MOST_CHARACTERS, Key
+from mochi_project.principal import OWNER_PATTERN, Scope
 
 _ANNAS: dict[str, Any] = {
     "id": "k3f9a2b1c",
@@ -39,7 +39,7 @@ class KeyIn(Schema):
         extra="forbid", json_schema_extra={"example": {"owner": "anna", "name": "anna's phone"}}
     )
 
-    owner: str = Field(pattern=OWNER_PATTERN, description="Whose data it reads and writes")
+    owner: str = Field(pattern=f"^{OWNER_PATTERN}$", description="Whose data it reads and writes")
     name: str | None = Field(None, max_length=MOST_CHARACTERS, description="What people call it")
     scopes: list[Scope] | None = Field(
         None,

@@ -105,6 +105,7 @@ class ServerLogin:
         self._policy = policy
         self._records = policy.records
         self._renewing: asyncio.Task[str | None] | None = None
+        self._last = LoginRecord()
 
     @property
     def secrets(self) -> frozenset[str]:
@@ -113,7 +114,8 @@ class ServerLogin:
 
     async def record(self) -> LoginRecord:
         """Return what is known."""
-        return await self._records.read(self._key)
+        self._last = await self._records.read(self._key)
+        return self._last
 
     async def status(self) -> tuple[LoginStatus | None, str | None]:
         """Return what people are told, and why the server can't be used without a login.
@@ -192,7 +194,8 @@ class ServerLogin:
         def succeeded(record: LoginRecord) -> LoginRecord:
             return msgspec.structs.replace(record, step_ups=0) if record.step_ups else record
 
-        await self._records.change(self._key, succeeded)
+        if self._last.step_ups:  # as it was read for the request: others cost no look
+            await self._records.change(self._key, succeeded)
 
     async def begin(self, redirect_uri: str, scope: str) -> PendingLogin:
         """Begin a login, or return the one that was begun.

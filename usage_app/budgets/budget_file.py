@@ -11,7 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from mochi_project.principal import InvalidOwner, Principal
+from mochi_project.principal import InvalidOwner, require_owner
 from usage_app.budgets.budget import EACH_OWNER, Budget
 from usage_app.entry_faults import InvalidFileError, fault_in, read_entries
 
@@ -76,8 +76,8 @@ def _check(index: int, budget: Budget) -> None:
     if any(len(name) > _LONGEST_NAME for name in (scope.model, scope.provider) if name):
         raise InvalidFileError(f"{at} names something too long.")
     try:
-        if budget.owner not in {None, EACH_OWNER}:
-            Principal(budget.owner or "", frozenset())
+        if budget.owner is not None and budget.owner != EACH_OWNER:
+            require_owner(budget.owner)
     except InvalidOwner as error:
         raise InvalidFileError(f"{at} is of an owner: {error} `*` is each of them.") from error
     if "" in (scope.model, scope.provider):

@@ -1,11 +1,9 @@
 """Logins to MCP servers: a browser comes back to any worker, also after a restart."""
 
-import asyncio
 import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +14,7 @@ import httpx
 import pytest
 
 from tests.functional.tabs import Tab
-from tests.unit.tools_app.mcp.oauth_servers import ProtectedServer, protected
+from tests.unit.tools_app.mcp.oauth_servers import ProtectedServer, protected_in_thread
 
 Script = Callable[..., str]
 
@@ -24,21 +22,8 @@ Script = Callable[..., str]
 @pytest.fixture
 def docs() -> Iterator[ProtectedServer]:
     """Return an MCP server that wants a login, in a thread of its own."""
-    ready, leave = threading.Event(), asyncio.Event()
-    found: dict[str, Any] = {}
-
-    async def serve() -> None:
-        async with protected() as found["server"]:
-            found["loop"] = asyncio.get_running_loop()
-            ready.set()
-            await leave.wait()
-
-    thread = threading.Thread(target=asyncio.run, args=(serve(),))
-    thread.start()
-    assert ready.wait(30)
-    yield found["server"]
-    found["loop"].call_soon_threadsafe(leave.set)
-    thread.join(30)
+    with protected_in_thread() as server:
+        yield server
 
 
 def configure(server: Any, docs: ProtectedServer) -> None:

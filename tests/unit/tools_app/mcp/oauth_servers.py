@@ -5,8 +5,9 @@ import base64
 import hashlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
@@ -212,3 +213,23 @@ async def protected(**changes: Any) -> AsyncIterator[ProtectedServer]:
     ):
         server.url = f"{origin}/mcp"
         yield server
+
+
+@contextmanager
+def protected_in_thread() -> Iterator[ProtectedServer]:
+    """Serve them in a thread of their own."""
+    ready, leave = threading.Event(), asyncio.Event()
+    found: dict[str, Any] = {}
+
+    async def serve() -> None:
+        async with protected() as found["server"]:
+            found["loop"] = asyncio.get_running_loop()
+            ready.set()
+            await leave.wait()
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    assert ready.wait(30)
+    yield found["server"]
+    found["loop"].call_soon_threadsafe(leave.set)
+    thread.join(30)

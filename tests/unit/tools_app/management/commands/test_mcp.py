@@ -1,11 +1,9 @@
 """``manage.py mcp``, with real servers, and logins to them: with a browser here or elsewhere."""
 
-import asyncio
 import io
 import json
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from tests.unit.tools_app.mcp.oauth_servers import ProtectedServer, protected
+from tests.unit.tools_app.mcp.oauth_servers import ProtectedServer, protected_in_thread
 
 # The loop of a command serves nobody else.
 pytestmark = pytest.mark.allow_blocking
@@ -111,21 +109,8 @@ def test_a_file_that_is_no_json_is_said_so(run: Run, data_dir: Path) -> None:
 @pytest.fixture
 def docs() -> Iterator[ProtectedServer]:
     """Return an MCP server that wants a login, in a thread of its own."""
-    ready, leave = threading.Event(), asyncio.Event()
-    found: dict[str, Any] = {}
-
-    async def serve() -> None:
-        async with protected() as found["server"]:
-            found["loop"] = asyncio.get_running_loop()
-            ready.set()
-            await leave.wait()
-
-    thread = threading.Thread(target=asyncio.run, args=(serve(),))
-    thread.start()
-    assert ready.wait(30)
-    yield found["server"]
-    found["loop"].call_soon_threadsafe(leave.set)
-    thread.join(30)
+    with protected_in_thread() as server:
+        yield server
 
 
 class Terminal:
