@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from mochi_project.addresses import is_public_web, is_this_machine
-from mochi_project.app import Factory, ServiceMissing, Services, service
+from mochi_project.app import Factory, ServiceMissing, Services
 from mochi_project.configuration.app_settings import AppSettings
 from mochi_project.configuration.config import ServerSettings
 from mochi_project.principal import principal
@@ -63,7 +64,7 @@ def _tools(services: Services) -> ToolServices:
     fork_server = ForkServerClient(
         settings.resolved_data_dir,
         env_file=settings.env_file,
-        added=_variables_of_owner,
+        added=partial(_variables_of_owner, services),
         keys=services.get(KeyNames),
         passed=settings.tool_environment,
         deadline=services.get(Deadline),
@@ -104,10 +105,11 @@ def _logins(services: Services) -> McpLogins:
     return McpLogins(services.get(McpTools), records, settings.public_url, settings.port)
 
 
-def _variables_of_owner() -> Mapping[str, str]:
+def _variables_of_owner(services: Services) -> Mapping[str, str]:
     """Return the variables of tools that run for the present owner of data."""
-    workspace = service(ToolsSettings).resolved_workspace
-    return {"MOCHI_OWNER": principal().owner, "MOCHI_WORKSPACE": str(workspace)}
+    owner = principal().owner
+    workspace = services.get(ToolsSettings).for_owner(owner).resolved_workspace
+    return {"MOCHI_OWNER": owner, "MOCHI_WORKSPACE": str(workspace)}
 
 
 def build_generations(services: Services, name: str) -> Generations:
