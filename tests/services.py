@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from mochi_project.app import ServicePool, Services, install_pool
@@ -63,3 +64,5 @@ async def do_chores(services: Services, is_done: Callable[[], bool]) -> None:
                 await asyncio.sleep(0.01)
     finally:
         chores.cancel()
+        with suppress(asyncio.CancelledError):  # its end stops what another one would do
+            await chores
