@@ -92,6 +92,7 @@ class InboxDrain:
         while True:
             preparation = self._prepare()
             try:
+                await asyncio.to_thread(self._require_next, session_id, preparation)
                 await self._start_next(session_id, preparation)
             except (TooManyTurns, StorageError):
                 await asyncio.sleep(RETRY_SECONDS)
@@ -105,6 +106,10 @@ class InboxDrain:
             except Exception:
                 logger.exception("a queued message can't be answered", extra=_of(session_id))
             return
+
+    def _require_next(self, session_id: str, preparation: QueuedPreparation) -> None:
+        """Raise ``NothingQueued`` if nothing waits, before that takes the place of another turn."""
+        preparation.require_next(self._repository.load(session_id))
 
     async def _pause(self, session_id: str, message_id: str | None, error: MochiError) -> None:
         """Let what waits wait for a person, as the next message can't be answered as it is.

@@ -88,6 +88,15 @@ class QueuedPreparation:
         """Return that the session must be read: what waits in it may be new."""
         return True
 
+    def require_next(self, session: Session) -> None:
+        """Check that something waits. Blocks.
+
+        Raises:
+            NothingQueued: Nothing does.
+        """
+        if self._answered.request_of(session) is None:
+            _next_in(session)
+
     async def look_up(self, session: Session) -> Prepare:
         """Look up what the next message needs.
 

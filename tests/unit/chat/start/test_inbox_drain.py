@@ -231,3 +231,20 @@ async def test_what_another_process_took_meanwhile_is_neither_paused_nor_forgott
     second.model.say_text("Yes.")
     second.model.go_on.set()
     await Desk(second).idle(session_id, messages=4)
+
+
+async def test_an_inbox_in_which_nothing_waits_takes_no_place_of_another_turn(nodes):
+    node, _ = nodes
+    session_id = await node.new_session()
+    started = []
+
+    async def start_next(session_id, preparation):
+        started.append(session_id)
+
+    prepare = partial(QueuedPreparation, node.preparer, AnsweredQuestions(node.confirmation_store))
+    drain = InboxDrain(start_next, prepare, node.repository, node.recovery, asyncio.to_thread)
+    drain.begin(session_id)
+    async with asyncio.timeout(20):
+        while drain.is_busy:
+            await asyncio.sleep(0.01)
+    assert started == []
