@@ -117,7 +117,6 @@ def plan_with(
         instructions=rules.instructions,
         attachments=rules.attachments,
         changed_at=session.metadata.history_changed_at or "",
-        session_id=session.session_id,
         now=now,
     )
 

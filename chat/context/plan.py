@@ -102,7 +102,6 @@ def plan_request(
     instructions: str | None = None,
     attachments: AttachmentRules = TAKES_EVERYTHING,
     changed_at: str = "",
-    session_id: str = "",
     now: str,
 ) -> ContextPlan:
     """Plan the next request of a session.
@@ -118,10 +117,9 @@ def plan_request(
         instructions: System text that comes after it, or after the session's.
         attachments: What the model takes of attachments.
         changed_at: When messages were deleted, hidden or shown: earlier counts are of others.
-        session_id: The session, if what is found in its history shall be remembered.
         now: The time (UTC, ISO 8601).
     """
-    history = SessionHistory(messages, state, strategy, attachments, session_id, tools=tools)
+    history = SessionHistory(messages, state, strategy, attachments, tools=tools)
     sent = _instructed(history.sent(), instructions, default_prompt)
     last = _measured(messages, changed_at)
     calibration = calibrate(last, model, rules=attachments, since=history.files_since)

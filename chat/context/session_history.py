@@ -8,12 +8,11 @@ import msgspec
 from chat.context.attachment_costs import AttachmentRules
 from chat.context.attachments import with_mentions
 from chat.context.history import for_model
-from chat.context.history_facts import HISTORY_FACTS, HistoryFacts
 from chat.context.processors import with_summary
 from chat.context.strategy import Strategy
 from models_app.vendors.signatures import without_state
 from sessions_app.context_state import ContextState, digest_of
-from sessions_app.messages import Message, ToolMessage, ToolSpec
+from sessions_app.messages import Message, ToolMessage, ToolSpec, shown
 from sessions_app.variants import answer_start, turn_start
 from tools_app.recall.arguments import EXPAND
 
@@ -53,7 +52,6 @@ class SessionHistory:
         state: What was left out so far, as the session's file says.
         strategy: What to do if a request is too long.
         rules: What the model takes of attachments.
-        session_id: The session, if what is found in its history shall be remembered.
         tools: The tools that are offered: what a summary stands for may be read with one.
 
     Attributes:
@@ -68,20 +66,18 @@ class SessionHistory:
         state: ContextState | None,
         strategy: Strategy,
         rules: AttachmentRules,
-        session_id: str = "",
         *,
         tools: Sequence[ToolSpec] = (),
     ) -> None:
         self._expands = any(tool.name == EXPAND for tool in tools)
         self._all = messages
-        facts = HISTORY_FACTS.of(messages, session_id)
-        span = span_of(facts, state, strategy) if state is not None else None
+        self._messages = shown(messages)
+        span = span_of(self._messages, state, strategy)
         self.state = state if span is not None else None
-        self._messages = facts.shown
         self.strategy = strategy
         self._span = span if span is not None else range(0)
         self.rules = rules
-        self._attached = facts.attached
+        self._attached = [each.message_id for each in self._messages if each.attachments]
         self._without_files: Collection[str] = ()
         if self.state is not None and self.state.files_until is not None:
             self._leave_files_out(self.state, self.state.files_until)
@@ -198,20 +194,21 @@ class SessionHistory:
         ]
 
 
-def span_of(facts: HistoryFacts, state: ContextState | None, strategy: Strategy) -> range | None:
+def span_of(
+    messages: Sequence[Message], state: ContextState | None, strategy: Strategy
+) -> range | None:
     """Return where the shown messages stand that a state leaves out; None if it does not hold."""
     if state is None or state.strategy != strategy.name:
         return None
     if not state.count:
         return range(0) if state.files_until is not None else None
-    messages = facts.shown
     start = next((at for at, m in enumerate(messages) if m.message_id == state.first_id), None)
     if start is None:
         return None
     span = range(start, start + state.count)
     if span.stop > len(messages) or messages[span.stop - 1].message_id != state.last_id:
         return None
-    return span if facts.digest_of(span) == state.digest else None
+    return span if digest_of(messages[span.start : span.stop]) == state.digest else None
 
 
 def _without_bound_thinking(messages: Sequence[Message], since: str) -> Sequence[Message]:

@@ -160,7 +160,6 @@ def planned(session: Session) -> ContextPlan:
         strategy=STRATEGIES["truncate_by_tokens"],
         limit=100_000,
         model="qwen3:14b",
-        session_id=SESSION_ID,
         now=NOW,
     )
 
