@@ -8,10 +8,7 @@ class Telemetry:
         """Open resources in advance, so that the first turn need not wait."""
 
     async def flush(self) -> None:
-        """Write and send observations, with a short time limit.
-
-        Needed if the event loop stops between tasks, when timers would not fire.
-        """
+        """Send observations, with a short time limit."""
 
     def sample(self, *, loop_lag: float, streams: int) -> None:
         """Record the event loop's delay in seconds and the number of listeners."""

@@ -46,12 +46,7 @@ class Observers(Telemetry):
             await asyncio.to_thread(self.traces.open)
 
     async def flush(self) -> None:
-        """Write and send observations, with a short time limit.
-
-        Needed if the event loop stops between tasks, when timers would not fire.
-        """
-        if self.meters is not None:
-            self.meters.write()
+        """Send observations, with a short time limit."""
         if self.traces is not None:
             await self.traces.flush()
 

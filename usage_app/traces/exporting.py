@@ -9,12 +9,8 @@ import sys
 import uuid
 
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
-from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import (
-    BatchSpanProcessor,
-    ConsoleSpanExporter,
-    SimpleSpanProcessor,
-)
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
 
 from usage_app.traces.options import exporter_names
 
@@ -39,15 +35,15 @@ def open_provider(version: str) -> TracerProvider:
     # It is shut down with the services: at the interpreter's exit it could take half a minute.
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     for name in exporter_names(os.environ):
-        provider.add_span_processor(_processor(name))
+        provider.add_span_processor(BatchSpanProcessor(_exporter(name)))
     return provider
 
 
-def _processor(exporter: str) -> SpanProcessor:
-    if exporter == "console":
-        return SimpleSpanProcessor(ConsoleSpanExporter(out=sys.stderr))
+def _exporter(name: str) -> SpanExporter:
+    if name == "console":
+        return ConsoleSpanExporter(out=sys.stderr)
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415 - slow
         OTLPSpanExporter,
     )
 
-    return BatchSpanProcessor(OTLPSpanExporter())
+    return OTLPSpanExporter()

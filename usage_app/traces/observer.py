@@ -9,13 +9,14 @@ one. So a context is never restored, and open spans are found by the objects of 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from opentelemetry.context import attach, get_current
 from opentelemetry.trace import (
     Span,
     SpanKind,
+    Status,
+    StatusCode,
     Tracer,
     get_current_span,
     set_span_in_context,
@@ -26,7 +27,6 @@ from models_app.model_calls import CANCELLED, OK, ModelCall, ModelCallStart
 from sessions_app.surrogates import join_surrogates
 from tools_app.mcp.naming import server_of
 from usage_app.traces import contents, names
-from usage_app.traces.ended_spans import EndedSpans
 from usage_app.traces.names import Attribute, Naming, Value
 from usage_app.traces.options import SpanOptions
 from usage_app.traces.propagation import headers_of
@@ -42,31 +42,21 @@ _calling: ContextVar[ModelCallStart | None] = ContextVar("traced_call", default=
 """The model call that the current task made last; its headers are those of the open span."""
 
 
-class _Begun(NamedTuple):
-    """An open span with its values."""
-
-    span: Span
-    values: Mapping[Attribute, Value | None]
-
-
 class SpanObserver:
     """Observes turns and model calls as spans (``TurnObserver``, ``ModelCallObserver``).
 
     Args:
         tracer: Returns the tracer.
         options: The options of spans.
-
-    Attributes:
-        endings: Queues the spans that have ended.
     """
 
     def __init__(self, tracer: Callable[[], Tracer], options: SpanOptions) -> None:
         self._tracer = tracer
         self._contents = options.contents
-        self.ended_spans = EndedSpans(Naming(latest=options.latest_names))
-        self._turns: dict[str, _Begun] = {}
-        self._tools: dict[ToolStart, _Begun] = {}
-        self._calls: dict[ModelCallStart, _Begun] = {}
+        self._naming = Naming(latest=options.latest_names)
+        self._turns: dict[str, Span] = {}
+        self._tools: dict[ToolStart, Span] = {}
+        self._calls: dict[ModelCallStart, Span] = {}
 
     @property
     def open_spans(self) -> int:
@@ -76,8 +66,8 @@ class SpanObserver:
     def call_headers(self) -> Mapping[str, str]:
         """Return the trace headers for requests of this task's current model call."""
         start = _calling.get()
-        begun = None if start is None else self._calls.get(start)
-        return _NO_HEADERS if begun is None else headers_of(begun.span)
+        span = None if start is None else self._calls.get(start)
+        return _NO_HEADERS if span is None else headers_of(span)
 
     def tool_headers(self) -> Mapping[str, str]:
         """Return the trace headers for requests of this task's tool call."""
@@ -86,7 +76,7 @@ class SpanObserver:
     def turn_started(self, turn: TurnStart, /) -> None:
         """Start the span of a turn, and make it the current one of its task."""
         said = contents.conversation(turn.said) if self._contents else None
-        self._turns[turn.turn_id] = begun = self._begin(
+        self._turns[turn.turn_id] = span = self._begin(
             f"{names.CHAT} {turn.model}"
             if turn.agent is None
             else f"{names.INVOKE_AGENT} {turn.agent}",
@@ -101,14 +91,13 @@ class SpanObserver:
                 names.INPUT_MESSAGES: said,
             },
         )
-        _make_current(begun.span)
+        _make_current(span)
 
     def turn_ended(self, turn: TurnEnd, /) -> None:
         """End the span."""
-        begun = self._turns.pop(turn.start.turn_id, None)
         answer = contents.answer(turn.answer) if self._contents and turn.answer else None
         self._end(
-            begun,
+            self._turns.pop(turn.start.turn_id, None),
             {
                 names.TURN_STATE: turn.state.value,
                 names.ROUNDS: turn.rounds,
@@ -122,7 +111,7 @@ class SpanObserver:
         """Start the span of a tool call, and make it the current one of its task."""
         server = server_of(start.name)
         name = start.name[:LONGEST_NAME]
-        self._tools[start] = begun = self._begin(
+        self._tools[start] = span = self._begin(
             f"{names.EXECUTE_TOOL} {name}",
             SpanKind.INTERNAL if server is None else SpanKind.CLIENT,
             {
@@ -135,7 +124,7 @@ class SpanObserver:
                 names.ARGUMENTS: contents.arguments_of(start.arguments) if self._contents else None,
             },
         )
-        _make_current(begun.span)
+        _make_current(span)
 
     def tool_ended(self, end: ToolEnd, /) -> None:
         """End the span."""
@@ -153,12 +142,12 @@ class SpanObserver:
 
     async def model_calling(self, start: ModelCallStart, /) -> None:
         """Start the span of a model call. Never refuses a call."""
-        self._calls[start] = begun = self._begin(
+        self._calls[start] = span = self._begin(
             f"{names.CHAT} {start.model}", SpanKind.CLIENT, self._of_request(start)
         )
         _calling.set(start)
         if start.caller is None or start.caller.turn_id is None:  # of a summary: it has no turn
-            _name_in_log(begun.span)
+            _name_in_log(span)
 
     def model_called(self, call: ModelCall, /) -> None:
         """End the span."""
@@ -203,19 +192,23 @@ class SpanObserver:
             known[names.INPUT_MESSAGES] = contents.conversation(request.messages)
         return known
 
-    def _begin(self, name: str, kind: SpanKind, values: Mapping[Attribute, Value | None]) -> _Begun:
-        span = self._tracer().start_span(join_surrogates(name), context=get_current(), kind=kind)
-        return _Begun(span, values)
+    def _begin(self, name: str, kind: SpanKind, values: Mapping[Attribute, Value | None]) -> Span:
+        return self._tracer().start_span(
+            join_surrogates(name),
+            context=get_current(),
+            kind=kind,
+            attributes=self._naming.attributes(values),
+        )
 
     def _end(
-        self,
-        span: _Begun | None,
-        values: Mapping[Attribute, Value | None],
-        *,
-        error: str | None,
+        self, span: Span | None, values: Mapping[Attribute, Value | None], *, error: str | None
     ) -> None:
-        if span is not None:
-            self.ended_spans.add(span.span, {**span.values, **values}, error=error)
+        if span is None:
+            return
+        span.set_attributes(self._naming.attributes({**values, names.ERROR_TYPE: error}))
+        if error is not None:
+            span.set_status(Status(StatusCode.ERROR))
+        span.end()
 
 
 def _make_current(span: Span) -> None:

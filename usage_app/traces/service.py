@@ -67,22 +67,17 @@ class TraceService:
     async def flush(self) -> None:
         """Export spans that have ended, for at most ``EXPORT_SECONDS``."""
         if self._opened is not None and not self._closed:
-            await _bounded(self.observer.ended_spans.work_off, self._opened[0].force_flush)
+            await _bounded(self._opened[0].force_flush)
 
     async def aclose(self) -> None:
         """Export spans that have ended, like ``flush``, and stop; spans that end later are lost."""
         if self._opened is not None and not self._closed:
             self._closed = True
-            await _bounded(self.observer.ended_spans.work_off, self._opened[0].shutdown)
+            await _bounded(self._opened[0].shutdown)
 
 
-async def _bounded(*steps: Callable[[], Any]) -> None:
+async def _bounded(export: Callable[[], Any]) -> None:
     """Wait a limited time for an export, in a daemon thread."""
-
-    def export() -> None:
-        for step in steps:
-            step()
-
     thread = threading.Thread(target=export, name="trace-export", daemon=True)
     thread.start()
     await asyncio.to_thread(thread.join, EXPORT_SECONDS)

@@ -1,8 +1,7 @@
-"""What ends is counted in the process's files a moment later, and all of it when it closes."""
+"""What ends is counted in the files of the process, which all processes see."""
 
 import asyncio
 from decimal import Decimal
-from typing import Any
 
 import pytest
 from prometheus_client import values
@@ -12,11 +11,9 @@ from chat.turn.state_machine import State
 from mochi_project.principal import acting_for
 from models_app.language_model import Finished
 from models_app.model_calls import ModelCall, ModelCallStart
-from usage_app.metrics import meters
 from usage_app.metrics.meters import Meters
 from usage_app.metrics.names import BoundedNames
 from usage_app.metrics.shared_files import SharedFiles
-from usage_app.observers import Observers
 
 TURN = TurnStart(session_id="s", turn_id="t", model="qwen3:14b", purpose="chat")
 TOOL = ToolStart(name="add", tool_call_id="c", session_id="s", is_agent=False)
@@ -58,13 +55,10 @@ async def shown(counting):
     return {name: sum(each["value"] for each in found) for name, found in by_name.items()}
 
 
-async def test_turns_that_end_in_a_moment_are_counted_together(counting):
+async def test_what_ends_is_counted_at_once(counting):
     for _ in range(3):
         end_turn(counting)
     end_turn(counting, outcome="MODEL_ERROR")
-    assert (await shown(counting)).get("mochi_turns_total", 0) == 0
-
-    counting.write()
 
     seen = await shown(counting)
     assert seen["mochi_turns_total"] == seen["mochi_turn_seconds_count"] == 4
@@ -75,14 +69,6 @@ async def test_turns_that_end_in_a_moment_are_counted_together(counting):
     assert seen["mochi_upstream_errors_total"] == 1
 
 
-async def test_nobody_has_to_ask_for_it(counting, monkeypatch):
-    monkeypatch.setattr(meters, "WRITE_SECONDS", 0)
-    for turns in (1, 2):
-        end_turn(counting)
-        while (await shown(counting)).get("mochi_turns_total", 0) < turns:
-            await asyncio.sleep(0)
-
-
 async def test_a_turn_that_was_counted_no_longer_runs(counting):
     counting.turn_started(TURN)
     counting.sample(loop_lag=0, streams=1)
@@ -90,29 +76,8 @@ async def test_a_turn_that_was_counted_no_longer_runs(counting):
     end_turn(counting)
     end_turn(counting)
 
-    counting.write()
-
     seen = await shown(counting)
     assert (seen["mochi_active_turns"], seen["mochi_streams_attached"]) == (1, 1)
-
-
-async def test_what_is_left_is_counted_when_the_process_ends(counting):
-    end_turn(counting)
-    counting.close()
-    assert (await shown(counting))["mochi_turns_total"] == 1
-
-
-def test_what_a_task_of_the_worker_counted_is_there_when_it_ends(counting):
-    nothing: Any = None
-    observers = Observers(nothing, nothing, nothing, nothing, None, counting)
-
-    async def task():
-        end_turn(counting)
-        await observers.flush()
-
-    for turns in (1, 2):  # each on an event loop that runs no longer than it
-        asyncio.run(task())
-        assert asyncio.run(shown(counting))["mochi_turns_total"] == turns
 
 
 async def test_owners_are_counted_where_that_is_asked_for(counting, monkeypatch):
@@ -122,8 +87,6 @@ async def test_owners_are_counted_where_that_is_asked_for(counting, monkeypatch)
         with acting_for(owner):
             end_turn(by_owner)
     end_turn(counting)
-    by_owner.write()
-    counting.write()
 
     values = await asyncio.to_thread(lambda: counting.values(queue_age=None))
     turns = {each["labels"]["owner"]: each["value"] for each in values["mochi_owner_turns_total"]}
