@@ -84,6 +84,7 @@ def test_spans_can_be_written_to_the_terminal(opened, capsys):
     provider = opened(OTEL_TRACES_EXPORTER="console")
 
     provider.get_tracer("test").start_span("one").end()
+    provider.force_flush()
 
     assert json.loads(capsys.readouterr().err)["name"] == "one"
 
