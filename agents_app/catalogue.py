@@ -10,11 +10,11 @@ from agents_app.agent import AgentDefinition
 from agents_app.errors import AgentInvalid, AgentNotFound
 from agents_app.folders import AgentFolder, read_folders
 from tools_app.folder import FolderTools
-from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.gate import Gate, always_open
 from tools_app.hosts.fork_server_client import ForkServerClient
 from tools_app.hosts.pool import HostPool
 from tools_app.limits import HostLimits, ToolFolder
+from tools_app.storage.generations import Generations
 from tools_app.toolset import InvalidTool, ToolListing
 
 DISCOVERIES_AT_ONCE = 4
@@ -36,7 +36,7 @@ class AgentCatalogue:
     Args:
         agents_dir: The directory of the agents' folders; need not exist.
         fork_server: Starts the processes in which their modules are imported and called.
-        snapshots: Notices changes of modules; not shared with toolsets that are reloaded apart.
+        generations: The generation of all agents, which a reload in any process changes.
         timeout_seconds: How long a call of a tool may run.
         limits: Bounds on the processes of each agent.
         chats_dir: The directory of agents' sessions, by default ``agent_chats`` in ``agents_dir``.
@@ -48,7 +48,7 @@ class AgentCatalogue:
         agents_dir: Path,
         *,
         fork_server: ForkServerClient,
-        snapshots: FolderSnapshots,
+        generations: Generations,
         timeout_seconds: float,
         limits: HostLimits | None = None,
         chats_dir: Path | None = None,
@@ -56,7 +56,7 @@ class AgentCatalogue:
     ) -> None:
         self.agents_dir = agents_dir
         self._fork_server = fork_server
-        self._snapshots = snapshots
+        self._generations = generations
         self._timeout_seconds = timeout_seconds
         self._limits = limits or HostLimits()
         self._chats_dir = chats_dir
@@ -141,7 +141,7 @@ class AgentCatalogue:
             StorageFull: The disk is full; nothing was reloaded.
         """
         self._folders = {}
-        await self._snapshots.invalidate()
+        await asyncio.to_thread(self._generations.bump)
         return await self.list()
 
     async def aclose(self) -> None:
@@ -159,7 +159,7 @@ class AgentCatalogue:
         hosted = ToolFolder(path=folder.path, name=f"agent {folder.name}")
         hosts = _BoundedHostPool(self._fork_server, hosted, self._limits, self._discovering)
         return FolderTools(
-            folder.path, hosts, self._snapshots, timeout_seconds=self._timeout_seconds
+            folder.path, hosts, self._generations, timeout_seconds=self._timeout_seconds
         )
 
 

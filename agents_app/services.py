@@ -35,7 +35,6 @@ from sessions_app.service import SessionManager
 from sessions_app.settings import SessionsSettings
 from sessions_app.store.records import RecordStores
 from tools_app.catalogue import ToolCatalogue
-from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.services import ToolServices, build_generations, host_limits, recorded
 from tools_app.settings import ToolsSettings
 
@@ -49,7 +48,7 @@ def _catalogue(services: Services) -> AgentCatalogue:
     catalogue = AgentCatalogue(
         settings.resolved_agents_dir,
         fork_server=services.get(ToolServices).fork_server,
-        snapshots=FolderSnapshots(build_generations(services, "agents")),
+        generations=build_generations(services, "agents"),
         timeout_seconds=tools.tool_timeout_seconds,
         limits=host_limits(tools),
         chats_dir=services.get(SessionsSettings).resolved_agent_chats_dir,

@@ -8,9 +8,10 @@ from msgspec.structs import replace
 
 from mochi_project.principal import principal
 from tools_app.errors import ToolNotFound
-from tools_app.folder_snapshots import FolderSnapshot, FolderSnapshots
+from tools_app.folder_snapshots import FolderSnapshot, take_snapshot
 from tools_app.gate import Gate, always_open
 from tools_app.hosts.pool import HostPool
+from tools_app.storage.generations import Generations
 from tools_app.toolset import (
     AGENT_TOOL,
     TOOL_NAME,
@@ -29,11 +30,12 @@ NO_TOOLS = ToolListing()
 
 
 class _Discovery:
-    """A discovery that runs or ran, and a snapshot of the folder from before it."""
+    """A discovery that runs or ran, and the numbered snapshot of the folder from before it."""
 
     task: asyncio.Task[ToolListing]
 
-    def __init__(self, snapshot: FolderSnapshot) -> None:
+    def __init__(self, number: int, snapshot: FolderSnapshot) -> None:
+        self.number = number
         self.snapshot = snapshot
         self.retry_at = float("inf")  # on the event loop's clock
 
@@ -49,7 +51,7 @@ class FolderTools:
     Args:
         folder: Where the modules are. A folder that does not exist has none, and needs no process.
         hosts: The processes of this folder, which are ended with this toolset.
-        snapshots: Takes the snapshots; toolsets that are listed together should share one.
+        generations: The generation of the folder, which a reload in any process changes.
         timeout_seconds: How long a call may run, even if a module declares more.
         gate: Returns why nothing of the folder may be executed; None when it may.
     """
@@ -58,14 +60,15 @@ class FolderTools:
         self,
         folder: Path,
         hosts: HostPool,
-        snapshots: FolderSnapshots,
+        generations: Generations,
         *,
         timeout_seconds: float,
         gate: Gate = always_open,
     ) -> None:
         self.folder = folder
         self._hosts = hosts
-        self._snapshots = snapshots
+        self._generations = generations
+        self._number = 0
         self._timeout_seconds = timeout_seconds
         self._gate = gate
         self._discovery: _Discovery | None = None
@@ -75,7 +78,8 @@ class FolderTools:
         """Return the tools for the caller's owner; none for a selection without names and group."""
         if selection is not None and not selection.names and selection.group is None:
             return NO_TOOLS
-        snapshot = await self._snapshots.take(self.folder)
+        self._number = number = self._number + 1
+        snapshot = await asyncio.to_thread(take_snapshot, self.folder, self._generations)
         if snapshot.files is None or snapshot.fault is not None:
             self._forget()
             return NO_TOOLS if snapshot.fault is None else self._unreadable(snapshot.fault)
@@ -83,8 +87,8 @@ class FolderTools:
             self._forget()
             return self._shut(reason) if snapshot.files else NO_TOOLS
         discovery = self._discovery
-        if discovery is None or not self._is_current(discovery, snapshot):
-            discovery = self._discover(snapshot)
+        if discovery is None or not self._is_current(discovery, number, snapshot):
+            discovery = self._discover(number, snapshot)
         # A cancelled caller must not cancel the discovery of the others.
         return (await asyncio.shield(discovery.task)).of_owner(principal().owner)
 
@@ -112,7 +116,7 @@ class FolderTools:
         Raises:
             StorageFull: The disk is full; nothing was reloaded.
         """
-        await self._snapshots.invalidate()
+        await asyncio.to_thread(self._generations.bump)
         return await self.listing()
 
     async def aclose(self) -> None:
@@ -121,15 +125,15 @@ class FolderTools:
         if self._running:
             await asyncio.wait(self._running)
 
-    def _is_current(self, discovery: _Discovery, snapshot: FolderSnapshot) -> bool:
+    def _is_current(self, discovery: _Discovery, number: int, snapshot: FolderSnapshot) -> bool:
         if asyncio.get_running_loop().time() >= discovery.retry_at:
             return False
         # What a snapshot from before the discovery shows, the discovery has seen.
-        return snapshot.number < discovery.snapshot.number or snapshot.matches(discovery.snapshot)
+        return number < discovery.number or snapshot == discovery.snapshot
 
-    def _discover(self, snapshot: FolderSnapshot) -> _Discovery:
+    def _discover(self, number: int, snapshot: FolderSnapshot) -> _Discovery:
         self._forget()
-        self._discovery = discovery = _Discovery(snapshot)
+        self._discovery = discovery = _Discovery(number, snapshot)
         discovery.task = asyncio.create_task(self._read(discovery))
         self._running.add(discovery.task)
         discovery.task.add_done_callback(self._running.discard)

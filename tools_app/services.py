@@ -22,7 +22,6 @@ from sessions_app.store.records import RecordStores
 from tools_app.catalogue import ToolCatalogue
 from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
-from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import ForkServerClient, KeyNames
 from tools_app.hosts.pool import HostPool
 from tools_app.limits import MEBIBYTE, HostLimits, ToolFolder
@@ -73,7 +72,7 @@ def _tools(services: Services) -> ToolServices:
     folder = FolderTools(
         hosted.path,
         HostPool(fork_server, hosted, host_limits(settings)),
-        FolderSnapshots(build_generations(services, hosted.name)),
+        build_generations(services, hosted.name),
         timeout_seconds=settings.tool_timeout_seconds,
         gate=TrustGate(settings.trust, TOOLS),
     )

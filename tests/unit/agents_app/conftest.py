@@ -9,7 +9,6 @@ from blockbuster import BlockBuster
 from agents_app.catalogue import AgentCatalogue
 from sessions_app.service import SessionManager
 from sessions_app.store.file_records import FileRecords
-from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import ForkServerClient
 from tools_app.limits import HostLimits
 from tools_app.storage.generations import Generations
@@ -104,7 +103,7 @@ async def make_catalogue(
             AgentCatalogue(
                 agents_dir,
                 fork_server=fork_server,
-                snapshots=FolderSnapshots(Generations(FileRecords(state_dir), "agents.generation")),
+                generations=Generations(FileRecords(state_dir), "agents.generation"),
                 timeout_seconds=20,
                 limits=HostLimits(**limits),
             )

@@ -11,7 +11,6 @@ from agents_app.catalogue import AgentCatalogue
 from mochi_project.management.example_data import copy_examples
 from sessions_app.store.file_records import FileRecords
 from tools_app.errors import EXECUTION_FAILED, INVALID_ARGUMENTS
-from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import ForkServerClient
 from tools_app.storage.generations import Generations
 from tools_app.toolset import ToolInvocation, ToolResult
@@ -63,9 +62,9 @@ async def catalogue(
     fork_server = ForkServerClient(
         data, added=lambda: {"MOCHI_WORKSPACE": str(tmp_path / "elsewhere")}
     )
-    snapshots = FolderSnapshots(Generations(FileRecords(data / ".mochi"), "agents.generation"))
+    generations = Generations(FileRecords(data / ".mochi"), "agents.generation")
     catalogue = AgentCatalogue(
-        data / "agents", fork_server=fork_server, snapshots=snapshots, timeout_seconds=20
+        data / "agents", fork_server=fork_server, generations=generations, timeout_seconds=20
     )
     yield catalogue
     await catalogue.aclose()

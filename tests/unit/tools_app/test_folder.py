@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from sessions_app.store.file_records import FileRecords
 from tools_app import folder as folder_module
 from tools_app.errors import INVALID_ARGUMENTS, ToolNotFound
 from tools_app.folder import FolderTools
-from tools_app.folder_snapshots import FolderSnapshots
 from tools_app.hosts.fork_server_client import ForkServerClient
 from tools_app.hosts.pool import HostPool
 from tools_app.limits import ToolFolder
@@ -33,16 +32,16 @@ SUBTRACT = ADD.replace("add", "subtract").replace("a + b", "a - b")
 
 
 class Server:
-    """A fork server, and toolsets that share their folder snapshots, as a server process has."""
+    """A fork server, and toolsets that share their generation, as a server process has."""
 
     def __init__(self, directory: Path, state_dir: Path) -> None:
         self.fork_server = ForkServerClient(directory)
-        self.snapshots = FolderSnapshots(Generations(FileRecords(state_dir), "tools.generation"))
+        self.generations = Generations(FileRecords(state_dir), "tools.generation")
         self._toolsets: list[FolderTools] = []
 
     def tools(self, folder: Path) -> FolderTools:
         hosts = HostPool(self.fork_server, ToolFolder(path=folder, name=folder.name))
-        self._toolsets.append(FolderTools(folder, hosts, self.snapshots, timeout_seconds=20))
+        self._toolsets.append(FolderTools(folder, hosts, self.generations, timeout_seconds=20))
         return self._toolsets[-1]
 
     async def aclose(self) -> None:
@@ -364,22 +363,3 @@ async def test_closing_does_not_wait_for_a_module_that_hangs(
 
     assert (await lister).tools == {}
     assert (await tools.listing()).tools == {}
-
-
-async def test_many_folders_are_looked_at_in_one_go(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hops = 0
-    to_thread = asyncio.to_thread
-
-    def counted(*arguments: Any) -> Awaitable[Any]:
-        nonlocal hops
-        hops += 1
-        return to_thread(*arguments)
-
-    monkeypatch.setattr(asyncio, "to_thread", counted)
-    toolsets = [server.tools(tmp_path / str(number)) for number in range(200)]
-
-    await asyncio.gather(*(tools.listing() for tools in toolsets))
-
-    assert hops == 1
