@@ -370,8 +370,6 @@ class TurnRegistry:
         self._inbox.forget(turn.turn_id)
         if self._live.get(turn.session_id) is turn:
             del self._live[turn.session_id]
-        if turn.stream.has_kept_end:
-            self._claimer.note_ended(turn.session_id, turn.turn_id)
         if turn.state is State.LOST:  # nobody else may know of it: a claim can come too late
             settling = asyncio.create_task(self._remote.settle(turn.session_id))
             self._settling.add(settling)

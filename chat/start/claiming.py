@@ -9,7 +9,7 @@ before the claim (docs/decisions/0049). Until its journal is there, a claim live
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ from chat.approvals.waiting import still_asked
 from chat.errors import ConfirmationNotFound, ShuttingDown
 from chat.remote.recovery import TurnRecovery
 from chat.start.attempt import Attempt
-from chat.start.earlier_turns import EarlierTurns
+from chat.start.earlier_turns import Renew, settle_earlier
 from chat.start.preparation import Preparation, Prepare, SettingsChanged
 from chat.storage.journal import JournalWriter, OwnerExpired, TurnJournal
 from chat.stream.turn_stream import TurnStream
@@ -59,23 +59,6 @@ class _Overtaken(Exception):
         self.turn_id = turn_id
 
 
-class _Opened(msgspec.Struct, frozen=True, kw_only=True):
-    """Holds the results of the change that claims: the job, and the turns before it."""
-
-    job: TurnJob
-    before: Session
-    earlier_turns: Sequence[str]
-
-
-class _Claimed(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim whose turn can begin: what holds it, what writes its journal, what undoes it."""
-
-    job: TurnJob
-    hold: Hold
-    writer: JournalWriter
-    undo: Change
-
-
 class ClaimedTurn(msgspec.Struct, frozen=True, kw_only=True):
     """A turn whose session is claimed by an id of this process, ready to run."""
 
@@ -98,7 +81,7 @@ class TurnClaimer:
         wants_summaries: Whether a final answer makes a summary due.
         saves: Whether the sessions are kept after their turns.
         in_thread: Runs the writes of turns to their sessions in a thread.
-        renew_attachments: Sets the last use of attachments to now. Blocks.
+        renew_attachments: Lets files of removed messages count as used now.
     """
 
     def __init__(
@@ -113,13 +96,18 @@ class TurnClaimer:
         wants_summaries: bool = False,
         saves: bool = True,
         in_thread: InThread = asyncio.to_thread,
-        renew_attachments: Callable[[Collection[str]], None] | None = None,
+        renew_attachments: Renew | None = None,
     ) -> None:
         self._repository = repository
         self._journal = journal
         self._recovery = recovery
         self._confirmation_store = confirmation_store
-        self._earlier = EarlierTurns(recovery, confirmation_store, renew_attachments)
+        self._settle = partial(
+            settle_earlier,
+            recovery=recovery,
+            confirmation_store=confirmation_store,
+            renew_attachments=renew_attachments,
+        )
         self._expect = expect
         self._forget = forget
         self._wants_summaries = wants_summaries
@@ -136,10 +124,6 @@ class TurnClaimer:
         self._closed = True
         for task in self._looking_up:
             task.cancel()
-
-    def note_ended(self, session_id: str, turn_id: str) -> None:
-        """Remember a turn whose journal has its end."""
-        self._earlier.note_ended(session_id, turn_id)
 
     async def claim(
         self,
@@ -169,27 +153,12 @@ class TurnClaimer:
         for _ in range(MOST_LOOK_UPS):
             prepare = await self._until_closed(preparation.look_up(session))
             try:
-                claimed = await self._in_thread(
+                return await self._in_thread(
                     partial(self._claim, session_id, prepare, announce, new)
                 )
-                break
             except SettingsChanged as changed:
                 session = changed.session
-        else:
-            raise SessionBusy(session_id)
-        job = claimed.job
-        writer = SessionWriter(
-            self._repository,
-            session=job.session,
-            hold=claimed.hold,
-            replaced_id=job.continuation.replaced_id,
-            wants_summaries=self._wants_summaries,
-            in_thread=self._in_thread,
-            is_new=new is not None,
-            undo=claimed.undo,
-        )
-        stream = stream_of(self._journal, session_id, job.turn_id, claimed.writer)
-        return ClaimedTurn(owner=claimed.hold.owner, job=job, stream=stream, session_writer=writer)
+        raise SessionBusy(session_id)
 
     async def _until_closed(self, look_up: Awaitable[Result]) -> Result:
         """Await a lookup, which ``close`` cancels.
@@ -224,7 +193,7 @@ class TurnClaimer:
         prepare: Prepare,
         announce: Callable[[str], None],
         new: Session | None,
-    ) -> _Claimed:
+    ) -> ClaimedTurn:
         """Claim the session for a turn whose id sorts after those of all its turns.
 
         Ids are compared under the session's lock, with those of journals and messages, so they have
@@ -259,12 +228,12 @@ class TurnClaimer:
         prepare: Prepare,
         announce: Callable[[str], None],
         new: Session | None,
-    ) -> _Claimed:
+    ) -> ClaimedTurn:
         attempt = Attempt(is_new=new is not None)
         writer: JournalWriter | None = None
         self._expect(hold.turn_id)
         try:
-            session, opened = self._repository.claim(
+            session, (before, job, earlier_turns) = self._repository.claim(
                 session_id,
                 hold.turn_id,
                 owner=hold.owner,
@@ -273,17 +242,26 @@ class TurnClaimer:
                 new=new,
             )
             writer = self._journal.open(session_id, hold.turn_id, owner=hold.owner)
-            self._earlier.settle(opened.before, session, opened.job, opened.earlier_turns)
+            self._settle(before, session, job, earlier_turns)
         except BaseException:
             self._forget(hold.turn_id)
             if attempt.was_made:
                 self._give_up(session_id, hold, writer, attempt.taken_back)
             raise
-        ids = frozenset(call_ids(session.messages)) if opened.job.available_tools.specs else ()
-        job = msgspec.structs.replace(
-            opened.job, session=session, is_saved=self._saves, call_ids=ids
+        ids = frozenset(call_ids(session.messages)) if job.available_tools.specs else ()
+        job = msgspec.structs.replace(job, session=session, is_saved=self._saves, call_ids=ids)
+        session_writer = SessionWriter(
+            self._repository,
+            session=session,
+            hold=hold,
+            replaced_id=job.continuation.replaced_id,
+            wants_summaries=self._wants_summaries,
+            in_thread=self._in_thread,
+            is_new=new is not None,
+            undo=attempt.taken_back,
         )
-        return _Claimed(job=job, hold=hold, writer=writer, undo=attempt.taken_back)
+        stream = stream_of(self._journal, session_id, hold.turn_id, writer)
+        return ClaimedTurn(owner=hold.owner, job=job, stream=stream, session_writer=session_writer)
 
     def _open_turn(
         self,
@@ -292,10 +270,11 @@ class TurnClaimer:
         announce: Callable[[str], None],
         attempt: Attempt,
         session: Session,
-    ) -> tuple[Session, _Opened]:
-        """Return the session with the started turn, and what was opened; or refuse the turn.
+    ) -> tuple[Session, tuple[Session, TurnJob, Sequence[str]]]:
+        """Return the session with the started turn, or refuse the turn.
 
-        May be called again with a newer session.
+        Also the session before it, its job, and the earlier turns with a journal. May be called
+        again with a newer session.
         """
         turns = [each for each in self._journal.turns(session.session_id) if each != turn_id]
         last = max(*turns[-1:], last_turn_id(session.messages), "")
@@ -311,7 +290,7 @@ class TurnClaimer:
         announce(turn_id)
         changed = open_session(job.session, job, now=utc_now())
         attempt.note(session, changed, rewinds=job.rewinds)
-        return changed, _Opened(job=job, before=session, earlier_turns=turns)
+        return changed, (session, job, turns)
 
     def _give_up(
         self, session_id: str, hold: Hold, writer: JournalWriter | None, undo: Change

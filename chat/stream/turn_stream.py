@@ -42,7 +42,6 @@ class TurnStream:
         failure: The error of the journal, if it failed. From then on only the last events are sent,
             because clients must be able to get every event again.
         has_room: Whether more can be journalled now; else the model waits or the turn ends.
-        has_kept_end: Whether the last event is in the journal, so that it need not be sealed.
     """
 
     __slots__ = (
@@ -62,7 +61,6 @@ class TurnStream:
         "_writer",
         "ended",
         "failure",
-        "has_kept_end",
         "has_room",
         "journalled",
         "last_number",
@@ -89,7 +87,6 @@ class TurnStream:
         self.ended = False
         self.failure: OSError | None = None
         self.has_room = True
-        self.has_kept_end = False
         self._takes_no_more = False
         self._noted: OSError | None = None
         self._is_left = False
@@ -161,7 +158,6 @@ class TurnStream:
         if not (self.emit(events) and await self.flushed()):
             self._require_own()
             self._show(self._number(events)[0], events, journalled=False)
-        self.has_kept_end = self.journalled == self.last_number
         self.close()
 
     def break_off(self) -> None:

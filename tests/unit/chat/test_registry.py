@@ -107,16 +107,6 @@ async def test_the_next_turn_may_start_as_soon_as_done_was_seen(house):
     assert len(await house.messages(session_id)) == 40
 
 
-async def test_the_end_of_a_turn_of_this_process_is_not_looked_for_in_its_journal(house):
-    session_id = await house.new_session()
-    with patch.object(house.journal, "has_ended", wraps=house.journal.has_ended) as looked:
-        for number in range(3):
-            house.model.say_text(str(number))
-            turn = await house.turns.start(session_id, HELLO)
-            await turn.finished()
-    looked.assert_not_called()
-
-
 async def test_a_turn_whose_end_was_not_kept_is_ended_by_the_next_one(house):
     real = FileJournalWriter.append
 

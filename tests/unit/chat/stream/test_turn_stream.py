@@ -311,15 +311,6 @@ async def test_the_stream_ends_when_its_last_event_is_kept(slow, slow_stream):
     received = await read_all(subscription)
     assert names(received) == ["turn_started", "done"]
     assert slow_stream.journalled == slow_stream.last_number == 2
-    assert slow_stream.has_kept_end
-
-
-async def test_a_stream_that_is_broken_off_has_kept_no_end(slow, slow_stream):
-    slow_stream.emit([STARTED])
-    slow.keep()
-    slow_stream.break_off()
-    assert slow_stream.ended
-    assert not slow_stream.has_kept_end
 
 
 async def test_what_is_never_kept_is_never_shown_and_its_numbers_are_given_again(slow, slow_stream):
