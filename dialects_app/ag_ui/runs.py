@@ -30,7 +30,6 @@ from dialects_app.ag_ui.request import (
 from dialects_app.ag_ui.snapshot import before_turn, resumed_by, shown_messages
 from dialects_app.errors import ChatDiffers
 from dialects_app.shared.attaching import RequestFiles
-from dialects_app.shared.body import MOST_AT_ONCE, beside
 from dialects_app.shared.client_sessions import ClientSession, find_session
 from dialects_app.shared.fields import refuse, renamed_fields
 from dialects_app.shared.files import with_files
@@ -41,7 +40,7 @@ from models_app.default_model import DefaultModel
 from sessions_app.calls import open_calls
 from sessions_app.errors import MochiError, SessionExists, SessionNotFound, ValidationFailed
 from sessions_app.ids_and_clock import utc_now
-from sessions_app.messages import AssistantMessage, Message, ToolMessage
+from sessions_app.messages import Message, ToolMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, ToolSettings, append_messages, make_session
 
@@ -169,11 +168,8 @@ class Runs:
         history = place.session.messages if place.session is not None else greeting
         seen = history[-1].message_id if history else ""
         props = read_props(body)
-        parts = len(body.messages) + len(body.tools or ()) + len(body.context or ())
         try:
-            new_input, turn, resumed = await beside(
-                parts + _parts_of(history), lambda: _read(body, props, history)
-            )
+            new_input, turn, resumed = await asyncio.to_thread(_read, body, props, history)
         except ChatDiffers:
             active = place.session and await self._space.turns.active(place.session_id)
             if not active:
@@ -181,8 +177,8 @@ class Runs:
             # The client has another part of the answer that is being given than the session.
             before = without_output(history, active.turn_id)
             seen = before[-1].message_id if before else ""
-            new_input, turn, resumed = await beside(
-                parts + _parts_of(history), lambda: _read(body, props, before, runs=True)
+            new_input, turn, resumed = await asyncio.to_thread(
+                _read, body, props, before, runs=True
             )
         turn = await self._turn(body, turn, new_input, history)
         turn = replace(turn, decisions=await self._decisions(body.resume, new_input, place))
@@ -223,7 +219,7 @@ class Runs:
         messages: Sequence[Message] = with_files(new_input.messages, kept)
         if not new_input.has_user_message:
             return replace(turn, messages=messages)
-        every = await beside(_parts_of(history), lambda: give_up_calls(messages, history))
+        every = await asyncio.to_thread(give_up_calls, messages, history)
         return replace(turn, messages=every)
 
     async def _new(self, place: ClientSession, props: PropsIn) -> Session:
@@ -257,7 +253,7 @@ class Runs:
         if not given:
             return ()
         history = place.session.messages
-        if not await beside(_parts_of(history), lambda: open_calls(history)):
+        if not await asyncio.to_thread(open_calls, history):
             refuse("resume", "No call of the thread waits for an answer.")
         if new_input.has_user_message and any(each.status == "resolved" for each in given.values()):
             refuse("resume", "Answers come alone: say more when the calls have run.")
@@ -275,12 +271,6 @@ def _read(
     new_input = read_new_input(body.messages, history, runs=runs)
     resumed = resumed_by(history, "", client_calls=_known_calls(body.messages))
     return new_input, read_turn(body, props), resumed
-
-
-def _parts_of(history: Sequence[Message]) -> int:
-    """Return the number of messages and calls; of long histories, only of some of the calls."""
-    answers = (each for each in history[:MOST_AT_ONCE] if isinstance(each, AssistantMessage))
-    return len(history) + sum(len(answer.tool_calls) for answer in answers)
 
 
 def _awaits_answer(history: Sequence[Message]) -> bool:

@@ -34,7 +34,6 @@ from dialects_app.ai_sdk.places import place_of
 from dialects_app.ai_sdk.projector import UIMessageProjector
 from dialects_app.ai_sdk.ui_messages import UIMessagesOut, ui_messages
 from dialects_app.errors import ChatDiffers
-from dialects_app.shared.body import beside
 from dialects_app.shared.client_sessions import ClientSession, find_session
 from dialects_app.shared.shown_calls import questions_of
 from dialects_app.shared.streams import FollowedTurn, StartedTurn
@@ -108,8 +107,8 @@ class UIChats:
         last = body.last()
         if last.role == "assistant":
             return await self._decide(body, decisions_in(last))
-        new_input = await beside(len(last.parts), lambda: said_in(last))
-        identity = await self._identity_of(body, key)
+        new_input = await asyncio.to_thread(said_in, last)
+        identity = None if key is None else await asyncio.to_thread(body.identity)
         # First: the turn itself has changed the session, by which a request is judged.
         if key is not None and (found := await self._chat.opened_before(key, identity)) is not None:
             return _starting(found)
@@ -188,12 +187,6 @@ class UIChats:
         return UIMessagesOut(id=chat_id, messages=shown)
 
     # What is said
-
-    async def _identity_of(self, body: UIChatIn, key: str | None) -> object:
-        """Return the part of the request that identifies it under its idempotency key."""
-        if key is None:
-            return None
-        return await beside(len(body.messages or ()), body.identity)
 
     async def _find(self, chat_id: str) -> ClientSession:
         return await asyncio.to_thread(find_session, self._sessions, chat_id, field="id")

@@ -1,12 +1,12 @@
 """Finds where the message of a page is in its session, whose messages the page has, too."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Literal
 
 from dialects_app.ai_sdk.body import UIChatIn, UserInput
 from dialects_app.ai_sdk.ui_messages import client_id_of, ui_messages
 from dialects_app.errors import ChatDiffers
-from dialects_app.shared.body import beside
 from sessions_app.edits import Rewind
 from sessions_app.messages import Attachment, UserMessage
 from sessions_app.session import Session
@@ -57,8 +57,7 @@ async def _compare(
     if client_ids is None:
         return
     left_out = None if without is None else client_id_of(without)
-    count = len(session.messages) + len(client_ids)
-    if not await beside(count, lambda: _is_known(session, client_ids, left_out)):
+    if not await asyncio.to_thread(_is_known, session, client_ids, left_out):
         raise ChatDiffers("The chat has messages that the client has not seen.")
 
 

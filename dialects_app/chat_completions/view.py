@@ -102,7 +102,8 @@ async def _open_as(
     context: RequestContext,
     branch: Branch | None = None,
 ) -> tuple[ParsedCompletion, OpenTurn | QueuedStream]:
-    parsed = read_request(
+    parsed = await asyncio.to_thread(
+        read_request,
         body,
         session_id=context.session_id,
         branch=branch,

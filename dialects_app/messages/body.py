@@ -102,12 +102,6 @@ class CountTokensIn(msgspec.Struct, frozen=True, kw_only=True):
     thread: Any = None
 
     @property
-    def parts(self) -> int:
-        """Return the number of messages, blocks and tools."""
-        contents = [each.content for each in self.messages if not isinstance(each.content, str)]
-        return sum(map(len, (self.messages, self.tools or (), *contents)))
-
-    @property
     def answer_schema(self) -> Block | None:
         """Return the schema that the answer must match."""
         form = (self.output_config and self.output_config.format) or self.output_format

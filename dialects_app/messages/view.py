@@ -19,7 +19,6 @@ from dialects_app.messages.errors import REQUEST_ID_HEADER
 from dialects_app.messages.projector import MessageProjector
 from dialects_app.messages.request import name_of_field, read_request
 from dialects_app.shared.attaching import RequestFiles
-from dialects_app.shared.body import beside
 from dialects_app.shared.fields import renamed_fields
 from dialects_app.shared.ids import item_id
 from dialects_app.shared.parsed_request import (
@@ -85,15 +84,12 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
         return job.plan.estimate.tokens if job.plan else 0
 
     async def _read(self, body: CountTokensIn, context: RequestContext) -> ParsedRequest:
-        return await beside(
-            body.parts,
-            partial(
-                read_request,
-                body,
-                can_think=body.thinks and await self._can_think(body.model),
-                session_id=context.session_id,
-                own_tools=context.own_tools,
-            ),
+        return await asyncio.to_thread(
+            read_request,
+            body,
+            can_think=body.thinks and await self._can_think(body.model),
+            session_id=context.session_id,
+            own_tools=context.own_tools,
         )
 
     async def _can_think(self, model: str) -> bool:

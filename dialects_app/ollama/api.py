@@ -1,8 +1,8 @@
 """Serves Ollama's routes below ``/ollama``: parses, calls, encodes."""
 
+import asyncio
 import time
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -22,7 +22,7 @@ from dialects_app.ollama.projector import LineProjector, time_of
 from dialects_app.ollama.request import completion_of, messages_of, options_of
 from dialects_app.settings import OPEN_WEBUI, DialectsSettings
 from dialects_app.shared.attaching import RequestFiles
-from dialects_app.shared.body import MOST_AT_ONCE, beside, read_body
+from dialects_app.shared.body import read_body
 from dialects_app.shared.parsed_request import RequestContext
 from dialects_app.shared.refused_turns import events_at_end
 from dialects_app.shared.streams import StartedTurn
@@ -94,17 +94,14 @@ async def answer(request: HttpRequest, idempotency_key: IdempotencyKey = None) -
     """Answer a conversation, or a prompt."""
     body = await read_body(request, AskIn)
     generates = request.path_info.endswith("/generate")
-    messages = messages_of(body)
     models = service(ModelCatalogue)
     name = await _untagged(body.model, models)
-    if not messages:
+    if not messages_of(body):
         await models.look_up(name)
         return _json(_loaded(body, generates=generates))
     info = await models.look_up(name, must_exist=False) if body.think else None
     thinks = info is None or info.can_think
-    # Images are copied, of which a whole history may have many.
-    parts = len(messages) + sum(MOST_AT_ONCE for each in messages if each.images)
-    completion = await beside(parts, partial(completion_of, body, name, thinks=thinks))
+    completion = await asyncio.to_thread(completion_of, body, name, thinks=thinks)
     keeps_chats = OPEN_WEBUI in service(DialectsSettings).saved_clients
 
     async def answer_with(parsed: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:

@@ -41,12 +41,6 @@ class Continued(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_old or is_beside
 
 
-def needs_no_session(body: ResponseIn) -> bool:
-    """Return whether a request can be parsed without reading a session."""
-    continues = body.previous_response_id is not None or body.conversation is not None
-    return not continues and isinstance(body.input, str)
-
-
 def find_continued(
     body: ResponseIn, sessions: SessionManager, store: ResponseStore
 ) -> Continued | None:

@@ -1,17 +1,18 @@
 """Converts sessions to conversations, and their messages to items. Blocks."""
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from dialects_app.responses.errors import ConversationNotFound, ItemNotFound
-from dialects_app.responses.item_schemas import Labels, items_schema, or_null
 from dialects_app.responses.items import FindItem, ParsedInput, parse_input, referenced_sessions
 from dialects_app.responses.output_items import Item
 from dialects_app.responses.pages import ItemPage, whole_page
+from dialects_app.responses.resource import seconds_of
 from dialects_app.responses.saved_items import NO_QUESTIONS, items_of
 from dialects_app.responses.store import ResponseStore
 from dialects_app.shared.attaching import NO_FILES
@@ -43,7 +44,8 @@ KeptFiles = Mapping[str, Attachment]
 """Images and files that were kept, by where they stand in the request."""
 
 _CALLS = frozenset({"fc", "ctc", "mcp"})
-_ITEMS = items_schema(MOST_AT_ONCE)
+Items = Annotated[Sequence[Mapping[str, Any]], Meta(max_length=MOST_AT_ONCE)]
+"""Items as those of a response's ``input``."""
 
 
 class ConversationIn(msgspec.Struct, kw_only=True):
@@ -54,20 +56,20 @@ class ConversationIn(msgspec.Struct, kw_only=True):
         metadata: Up to 16 pairs of strings.
     """
 
-    items: Annotated[Any, Meta(extra_json_schema=or_null(_ITEMS))] = None
-    metadata: Labels = None
+    items: Items | None = None
+    metadata: Any = None
 
 
 class LabelsIn(msgspec.Struct, kw_only=True):
     """The new metadata of a conversation; null removes it."""
 
-    metadata: Labels
+    metadata: Any
 
 
 class ItemsIn(msgspec.Struct, kw_only=True):
     """Items to add to a conversation, at most 20."""
 
-    items: Annotated[Any, Meta(extra_json_schema=_ITEMS)]
+    items: Items
 
 
 class ConversationOut(msgspec.Struct, kw_only=True):
@@ -104,6 +106,15 @@ def session_of(name: str, *, field: str | None = None) -> str:
     if session_id is None:
         raise ConversationNotFound(name, field=field)
     return session_id
+
+
+@contextmanager
+def _session_named(name: str) -> Iterator[str]:
+    """Provide the session of a conversation's id; raise ``ConversationNotFound`` without one."""
+    try:
+        yield session_of(name)
+    except SessionNotFound as missing:
+        raise ConversationNotFound(name) from missing
 
 
 class Conversations:
@@ -158,11 +169,8 @@ class Conversations:
         def change(session: Session) -> Session:
             return with_metadata(session, now=utc_now(), metadata=labels or None)
 
-        session_id = session_of(name)
-        try:
+        with _session_named(name) as session_id:
             return _conversation_out(self._sessions.repository.update(session_id, change))
-        except SessionNotFound as missing:
-            raise ConversationNotFound(name) from missing
 
     def delete(self, name: str) -> ConversationDeletedOut:
         """Delete a conversation and everything in it.
@@ -170,10 +178,8 @@ class Conversations:
         Raises:
             SessionBusy: A response is running in it.
         """
-        try:
-            self._sessions.delete(session_of(name))
-        except SessionNotFound as missing:
-            raise ConversationNotFound(name) from missing
+        with _session_named(name) as session_id:
+            self._sessions.delete(session_id)
         return ConversationDeletedOut(id=name)
 
     def items(self, name: str, *, questions: Mapping[str, str] = NO_QUESTIONS) -> Sequence[Item]:
@@ -218,7 +224,8 @@ class Conversations:
             messages = self._read(body.items, history=session.messages, files=files)
             return append_messages(session, *messages, now=utc_now())
 
-        session = self._update(name, change)
+        with _session_named(name) as session_id:
+            session = self._sessions.change(session_id, change)
         return whole_page([item for item in self._items(session) if item["id"] not in before])
 
     def remove(self, name: str, item_name: str) -> ConversationOut:
@@ -228,14 +235,9 @@ class Conversations:
             SessionBusy: A response is running in it.
             ItemNotFound: There is no such item.
         """
-        try:
-            return _conversation_out(
-                self._sessions.remove(
-                    session_of(name), lambda session: without_item(session, item_name)
-                )
-            )
-        except SessionNotFound as missing:
-            raise ConversationNotFound(name) from missing
+        remove = partial(without_item, item_name=item_name)
+        with _session_named(name) as session_id:
+            return _conversation_out(self._sessions.remove(session_id, remove))
 
     def finder(self, value: Any) -> FindItem:
         """Return a function that finds saved items by id, for references in an input."""
@@ -264,10 +266,6 @@ class Conversations:
         return with_files(self._parsed(value, history=history).messages, files)
 
     def _parsed(self, value: Any, *, history: Sequence[Message] | None) -> ParsedInput:
-        if isinstance(value, list) and len(value) > MOST_AT_ONCE:
-            refuse("items", f"No more than {MOST_AT_ONCE} items can be added at once.")
-        if not isinstance(value, list):
-            refuse("items", "Invalid type for 'items': expected a list of items.")
         parsed = parse_input(
             value, history=history, find=self.finder(value), field="items", is_whole=False
         )
@@ -279,16 +277,8 @@ class Conversations:
         return parsed
 
     def _load(self, name: str) -> Session:
-        try:
-            return self._sessions.get(session_of(name))
-        except SessionNotFound as missing:
-            raise ConversationNotFound(name) from missing
-
-    def _update(self, name: str, change: Callable[[Session], Session]) -> Session:
-        try:
-            return self._sessions.change(session_of(name), change)
-        except SessionNotFound as missing:
-            raise ConversationNotFound(name) from missing
+        with _session_named(name) as session_id:
+            return self._sessions.get(session_id)
 
 
 def without_item(session: Session, item_name: str) -> Session:
@@ -344,10 +334,9 @@ def _without_part(message: AssistantMessage, kind: str, name: str) -> AssistantM
 
 
 def _conversation_out(session: Session) -> ConversationOut:
-    created = datetime.fromisoformat(session.metadata.created_at)
     labels = session.metadata.metadata
     return ConversationOut(
         id=conversation_id(session.session_id),
-        created_at=int(created.timestamp()),
+        created_at=seconds_of(session.metadata.created_at),
         metadata=labels if isinstance(labels, Mapping) else {},
     )

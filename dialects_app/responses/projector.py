@@ -85,7 +85,7 @@ class ResponseProjector(TurnFold):
         self._frames = Frames(after)
         self._output = Output(self._frames, session_id, seals=record.seals_reasoning)
         self._usage: dict[str, Any] | None = None
-        self._saved_at: str | None = None
+        self._saved_at: int | None = None
         self._shows_agents = record.shows_agents
         self._names_agents = names_agents
 
@@ -125,7 +125,7 @@ class ResponseProjector(TurnFold):
             ending=self.state,
             output=self._output.items,
             usage=self._usage,
-            completed_at=seconds_of(self._saved_at),
+            completed_at=self._saved_at,
         )
 
     def _feed_other(self, event: NumberedEvent) -> None:
@@ -170,7 +170,7 @@ class ResponseProjector(TurnFold):
     def _on_done(self, done: Done) -> None:
         self.end_output()
         self.state = ending_of(self.ending)
-        self._saved_at = None if done.saved_at is UNSET else done.saved_at
+        self._saved_at = None if done.saved_at is UNSET else seconds_of(done.saved_at)
         usage = self.usage_at(done)
         self._usage = None if usage is UNSET else usage_of(usage)
         self._frames.add(self.state.event, response=self.resource())

@@ -118,6 +118,6 @@ def usage_of(usage: Usage) -> dict[str, Any]:
     return shown if cost is None else {**shown, "cost": float(cost)}
 
 
-def seconds_of(timestamp: str | None) -> int | None:
-    """Return a message's time in seconds since 1970."""
-    return None if timestamp is None else int(datetime.fromisoformat(timestamp).timestamp())
+def seconds_of(timestamp: str) -> int:
+    """Return a session's or a message's time in seconds since 1970."""
+    return int(datetime.fromisoformat(timestamp).timestamp())

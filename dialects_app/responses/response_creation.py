@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from chat.errors import ConfirmationError, HistoryChanged
@@ -17,7 +16,7 @@ from chat.turn.turn_ids import new_turn_id
 from dialects_app.responses.answers import Answers
 from dialects_app.responses.body import ResponseIn, what_was_sent
 from dialects_app.responses.compacting import CompactionOut, compact, items_of_user
-from dialects_app.responses.continuing import Continued, find_continued, needs_no_session
+from dialects_app.responses.continuing import Continued, find_continued
 from dialects_app.responses.conversations import NO_MODEL, Conversations
 from dialects_app.responses.errors import ItemNotFound
 from dialects_app.responses.items import ParsedInput, parse_input
@@ -252,14 +251,9 @@ class ResponseMaker:
         self, body: ResponseIn, parsed: ParsedResponse, *, beside: str | None = None
     ) -> _Plan:
         """Return the requested turn, and what belongs to it; ``beside`` is the turn that runs."""
-        if needs_no_session(body):
-            continued, new_input = self._read(body)
-        else:
-            continued, new_input = await asyncio.to_thread(self._read, body)
-            kept = await self._files.keep(new_input.messages, new_input.files)
-            new_input = msgspec.structs.replace(
-                new_input, messages=with_files(new_input.messages, kept)
-            )
+        continued, new_input = await asyncio.to_thread(self._read, body)
+        kept = await self._files.keep(new_input.messages, new_input.files)
+        new_input = replace(new_input, messages=with_files(new_input.messages, kept))
         answers = None
         if new_input.approvals:
             answers = await self._answers(new_input, continued)
@@ -270,7 +264,7 @@ class ResponseMaker:
         return request, continued, answers, model, new_input
 
     def _read(self, body: ResponseIn) -> tuple[Continued | None, ParsedInput]:
-        """Return what is continued, and the input. Blocks if a session must be read."""
+        """Return what is continued, and the input. Blocks."""
         saved = self._chat.space_for(ChatRequest(turn=TurnRequest()))
         store = ResponseStore(saved.records)
         continued = find_continued(body, self._sessions, store)

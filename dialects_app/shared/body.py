@@ -6,7 +6,6 @@ Unknown fields are ignored, because clients send dozens of them; only structs wi
 
 import asyncio
 import re
-from collections.abc import Callable
 from io import BytesIO
 from typing import Any, TypeVar
 
@@ -22,11 +21,7 @@ from sessions_app.errors import ValidationFailed
 LARGE_BYTES = 64 * 1024
 """From this size on, a body is read in a thread: whole histories come with each request."""
 
-MOST_AT_ONCE = 200
-"""So many messages and tools are read at once; the event loop does not wait for more of them."""
-
 Body = TypeVar("Body")
-Result = TypeVar("Result")
 
 _PLACE = re.compile(r" - at (?:`(?P<what>key|key of)` in )?`\$(?P<path>[^`]*)`$")
 _MISSING = re.compile(r"^Object missing required field `(?P<field>[^`]+)`")
@@ -48,16 +43,6 @@ async def read_body(request: HttpRequest, kind: type[Body]) -> Body:
     finally:
         del data
         _let_go(request)
-
-
-async def beside(count: int, work: Callable[[], Result]) -> Result:
-    """Process a body, in a thread if it has many parts.
-
-    Args:
-        count: The number of messages, tools and similar parts.
-        work: The function to call; it does not wait for I/O.
-    """
-    return work() if count <= MOST_AT_ONCE else await asyncio.to_thread(work)
 
 
 def _let_go(request: HttpRequest) -> None:

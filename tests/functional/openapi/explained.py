@@ -94,6 +94,11 @@ REFUSALS = [
         "fields that need each other, or exclude each other",
     ),
     ("VALIDATION_ERROR", r"response_format\.schema", "what makes a schema, and where it belongs"),
+    (
+        "VALIDATION_ERROR",
+        r"(parameter: |type for )'items\[|[Cc]ontent part|can't be taken here|list of objects",
+        "items of conversations are described by OpenAI's schema",
+    ),
     ("PREVIOUS_RESPONSE_NOT_FOUND", r"", "which responses there are"),
     ("VALIDATION_ERROR", r"'metadata'", "labels are read only where they are kept"),
     (

@@ -16,6 +16,7 @@ from dialects_app.responses.errors import ItemNotFound
 from dialects_app.responses.record import ResponseRecord
 from dialects_app.responses.store import ResponseStore
 from dialects_app.responses.tool_forms import ToolForm
+from dialects_app.shared.body import convert_body
 from dialects_app.shared.ids import conversation_id, item_id
 from sessions_app.errors import ValidationFailed
 from sessions_app.labels import titled_by_message
@@ -245,12 +246,12 @@ def name_type(name):
 )
 def test_a_refused_request_saves_nothing(sessions, conversations, items, field):
     with pytest.raises(ValidationFailed) as refusal:
-        conversations.create(ConversationIn(items=items))
+        conversations.create(convert_body({"items": items}, ConversationIn))
     assert refusal.value.details["field"] == field
     assert sessions.list_sessions() == ()
     made = conversations.create(ConversationIn())
     with pytest.raises(ValidationFailed):
-        conversations.add(made.id, ItemsIn(items=items))
+        conversations.add(made.id, convert_body({"items": items}, ItemsIn))
     assert only(sessions).messages == ()
 
 

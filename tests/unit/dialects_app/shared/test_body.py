@@ -1,20 +1,13 @@
 """Bodies of the ``/v1`` routes are read as structs; a refusal names the field by its path."""
 
 import json
-import threading
 from typing import Any, Literal
 
 import msgspec
 import pytest
 from django.http import HttpRequest
 
-from dialects_app.shared.body import (
-    LARGE_BYTES,
-    MOST_AT_ONCE,
-    beside,
-    decode_body,
-    read_body,
-)
+from dialects_app.shared.body import LARGE_BYTES, decode_body, read_body
 from mochi_project.http.strict_json import MalformedBodyError
 from sessions_app.bounds import MOST_HISTORY_VALUES
 from sessions_app.errors import ValidationFailed
@@ -119,12 +112,6 @@ async def test_a_body_of_any_size_is_read(size: int) -> None:
     request._body = json.dumps({"model": "m" * size}).encode()
 
     assert (await read_body(request, Body)).model == "m" * size
-
-
-@pytest.mark.parametrize("count", [MOST_AT_ONCE, MOST_AT_ONCE + 1])
-async def test_what_has_many_parts_is_read_beside_the_event_loop(count: int) -> None:
-    here = threading.get_ident()
-    assert (await beside(count, threading.get_ident) == here) == (count == MOST_AT_ONCE)
 
 
 async def test_a_large_body_is_let_go_once_it_is_read() -> None:
