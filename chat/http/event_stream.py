@@ -35,6 +35,7 @@ class EventStreamBody:
         leave: Called when the client has left, or the stream is over.
         projector: Makes bytes of the events; without it they are sent as they are. Each event is
             fed to it once, and when it shows nothing, nothing is sent.
+        first: Sent at once, before there is any event.
 
     Attributes:
         sink: Writes a chunk at once, instead of returning it; returns whether it did. Used after
@@ -44,6 +45,7 @@ class EventStreamBody:
     __slots__ = (
         "_ahead",
         "_fed",
+        "_first",
         "_has_begun",
         "_has_left",
         "_last",
@@ -58,11 +60,17 @@ class EventStreamBody:
     )
 
     def __init__(
-        self, listener: Listener, leave: Callable[[], None], projector: Projector | None = None
+        self,
+        listener: Listener,
+        leave: Callable[[], None],
+        projector: Projector | None = None,
+        *,
+        first: bytes = b"",
     ) -> None:
         self._listener = listener
         self._projector = projector or UnchangedEvents(listener.turn_id)
         self._leave = leave
+        self._first = first
         self._loop = asyncio.get_running_loop()
         self._has_begun = False
         self._has_left = False
@@ -78,6 +86,9 @@ class EventStreamBody:
         return self
 
     async def __anext__(self) -> bytes:
+        if self._first:
+            first, self._first = self._first, b""
+            return first
         push = self._push if self._has_begun and self.sink is not None else None
         while not self._is_revoked() and (self._refused or not self._projector.has_ended):
             self._waiting = asyncio.current_task()

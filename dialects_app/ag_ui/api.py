@@ -3,12 +3,11 @@
 import re
 from typing import TYPE_CHECKING
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Schema
 from pydantic import ConfigDict
 
-from chat.http.event_stream import HEADERS
 from chat.inbox.service import InboxService
 from chat.service import ChatService
 from dialects_app.ag_ui.description import RUN, THREAD
@@ -65,12 +64,10 @@ async def run(request: HttpRequest) -> HttpResponseBase:
     """
     from dialects_app.ag_ui.body import RunIn  # noqa: PLC0415 - not for the start
     from dialects_app.shared.body import read_body  # noqa: PLC0415
-    from dialects_app.shared.waiting import WaitingTurn  # noqa: PLC0415
 
     with renamed_fields(_rename):
         body = await read_body(request, RunIn)
-        started = await _runs().start(body, client=client_of(request))
-        return started.stream() if isinstance(started, WaitingTurn) else await started.stream()
+        return await _runs().start(body, client=client_of(request))
 
 
 @router.get(
@@ -86,8 +83,7 @@ async def follow(request: HttpRequest, thread_id: str) -> HttpResponseBase:
     Works on any worker, and after a crash. Without a running turn the stream ends after the
     messages; its `RUN_FINISHED` has the pending interrupts of the thread.
     """
-    thread = await _runs().follow(thread_id)
-    return HttpResponse(thread, headers=HEADERS) if isinstance(thread, bytes) else thread.stream()
+    return await _runs().follow(thread_id)
 
 
 @router.post(

@@ -4,10 +4,13 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from msgspec.structs import replace
 
 from chat.approvals.confirmation import Confirmation, Decision
 from chat.errors import HistoryChanged, NoActiveTurn
+from chat.http.event_stream import HEADERS, EventStream
 from chat.inbox.service import InboxService, QueuedMessage
 from chat.service import ChatRequest, ChatService, SessionSpace
 from chat.start.turn_request import TurnRequest
@@ -33,9 +36,9 @@ from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.client_sessions import ClientSession, find_session
 from dialects_app.shared.fields import refuse, renamed_fields
 from dialects_app.shared.files import with_files
-from dialects_app.shared.streams import FollowedTurn, StartedTurn
+from dialects_app.shared.streams import follow_turn, stream_turn, stream_when_taken
 from dialects_app.shared.turn_output import without_output
-from dialects_app.shared.waiting import WaitingTurn, open_or_queue
+from dialects_app.shared.waiting import open_or_queue
 from models_app.default_model import DefaultModel
 from sessions_app.calls import open_calls
 from sessions_app.errors import MochiError, SessionExists, SessionNotFound, ValidationFailed
@@ -45,10 +48,6 @@ from sessions_app.service import SessionManager
 from sessions_app.session import Session, ToolSettings, append_messages, make_session
 
 _THREAD = "threadId"
-
-
-StartedRun = StartedTurn[RunProjector]
-FollowedRun = FollowedTurn[RunProjector]
 
 
 class Runs:
@@ -77,8 +76,10 @@ class Runs:
         self._files = files
         self._default_model = default_model
 
-    async def start(self, body: RunIn, *, client: str | None = None) -> StartedRun | WaitingTurn:
-        """Start a run, or queue its message. Nothing is saved if it is refused.
+    async def start(self, body: RunIn, *, client: str | None = None) -> EventStream:
+        """Start a run, or queue its message, and return its stream.
+
+        Nothing is saved if it is refused.
 
         Args:
             body: The request.
@@ -93,8 +94,8 @@ class Runs:
             # Another request of the thread has made it meanwhile, or a turn of it has just ended.
             return await self._start(body, client)
 
-    async def follow(self, thread_id: str) -> FollowedRun | bytes:
-        """Return a thread's messages and its running turn; encoded if nothing is running.
+    async def follow(self, thread_id: str) -> HttpResponseBase:
+        """Return a stream of a thread's messages, and of its running turn, if any.
 
         Raises:
             SessionNotFound: There is no such thread.
@@ -113,7 +114,8 @@ class Runs:
                 return await self._followed(thread_id, session_id, listener)
         session = await asyncio.to_thread(self._sessions.get, session_id)
         pending = await self._space.confirmations.pending(session_id)
-        return await asyncio.to_thread(_at_rest, thread_id, session, pending)
+        frames = await asyncio.to_thread(_at_rest, thread_id, session, pending)
+        return HttpResponse(frames, headers=HEADERS)
 
     async def stop(self, thread_id: str) -> bool:
         """Stop the running turn of a thread; return whether there was one.
@@ -141,8 +143,8 @@ class Runs:
             raise SessionNotFound(thread_id)
         return place
 
-    async def _followed(self, thread_id: str, session_id: str, listener: Listener) -> FollowedRun:
-        """Return a running turn with the messages before it."""
+    async def _followed(self, thread_id: str, session_id: str, listener: Listener) -> EventStream:
+        """Return the stream of a running turn with the messages before it."""
         try:
             resumed, before, shown = await asyncio.to_thread(
                 self._before, session_id, listener.turn_id
@@ -150,9 +152,8 @@ class Runs:
         except BaseException:
             listener.close()
             raise
-        return FollowedRun(
-            listener, FollowedRunProjector(thread_id, before, shown, resumed=resumed)
-        )
+        projector = FollowedRunProjector(thread_id, before, shown, resumed=resumed)
+        return follow_turn(listener, projector)
 
     def _before(
         self, session_id: str, turn_id: str
@@ -162,7 +163,7 @@ class Runs:
         before = before_turn(messages, turn_id)
         return resumed_by(messages, turn_id), before, shown_messages(before)
 
-    async def _start(self, body: RunIn, client: str | None) -> StartedRun | WaitingTurn:
+    async def _start(self, body: RunIn, client: str | None) -> EventStream:
         place = await asyncio.to_thread(find_session, self._sessions, body.thread_id, field=_THREAD)
         greeting = () if place.session is not None else greeting_in(body.messages)
         history = place.session.messages if place.session is not None else greeting
@@ -204,8 +205,8 @@ class Runs:
         projector = RunProjector(body.thread_id, body.run_id, resumed=resumes)
         if isinstance(opened, QueuedMessage):
             queued = await self._inbox.listen(opened.session_id, opened.message_id)
-            return WaitingTurn(queued, lambda _: projector)
-        return StartedRun(opened, projector)
+            return stream_when_taken(queued, lambda _: projector)
+        return await stream_turn(opened, projector)
 
     async def _turn(
         self, body: RunIn, turn: TurnRequest, new_input: ClientInput, history: Sequence[Message]

@@ -9,7 +9,6 @@ from django.http.response import HttpResponseBase
 from ninja import Path
 
 from chat.creation import SessionFactory
-from chat.http.event_stream import HEADERS
 from chat.http.request_schemas import IdempotencyKey
 from chat.inbox.service import InboxService
 from chat.service import ChatService
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from dialects_app.ai_sdk.chats import UIChats
 
 router = Router(scope="read", changes="chat", tags=["AI SDK"])
-
-STREAM_VERSION = {"x-vercel-ai-ui-message-stream": "v1"}
 
 ChatId = Annotated[
     str,
@@ -70,10 +67,7 @@ async def ui_chat(request: HttpRequest, idempotency_key: IdempotencyKey = None) 
 @needs(scope="chat")
 async def ui_resume_stream(request: HttpRequest, chat_id: ChatId) -> HttpResponseBase:
     """Stream the running turn from its beginning, from any worker; 204 if none is running."""
-    following = await _chats().stream(chat_id)
-    if following is None:
-        return HttpResponse(status=204)
-    return following.stream(STREAM_VERSION)
+    return await _chats().stream(chat_id) or HttpResponse(status=204)
 
 
 @router.post(
@@ -103,16 +97,8 @@ async def ui_list_messages(request: HttpRequest, chat_id: ChatId) -> HttpRespons
 
 
 async def _answer(request: HttpRequest, key: str | None) -> HttpResponseBase:
-    from dialects_app.shared.streams import FollowedTurn  # noqa: PLC0415 - not for the start
-    from dialects_app.shared.waiting import WaitingTurn  # noqa: PLC0415
-
     body = await read_body(request, UIChatIn)
-    answer = await _chats().answer(body, key=key, client=client_of(request))
-    if isinstance(answer, bytes):
-        return HttpResponse(answer, headers={**HEADERS, **STREAM_VERSION})
-    if isinstance(answer, FollowedTurn | WaitingTurn):
-        return answer.stream(STREAM_VERSION)
-    return await answer.stream(STREAM_VERSION)
+    return await _chats().answer(body, key=key, client=client_of(request))
 
 
 async def _with_text_errors(

@@ -12,11 +12,14 @@ from contextlib import suppress
 from functools import partial
 
 import msgspec
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from msgspec.structs import asdict, replace
 
 from chat.approvals.confirmation import Decision
 from chat.creation import SessionFactory
 from chat.errors import HistoryChanged, NoActiveTurn
+from chat.http.event_stream import HEADERS, EventStream
 from chat.inbox.service import InboxService, QueuedMessage
 from chat.service import ChatRequest, ChatService, OpenTurn, SessionSpace
 from chat.start.turn_request import TurnRequest
@@ -29,16 +32,16 @@ from dialects_app.ai_sdk.body import (
     greeting_in,
     said_in,
 )
-from dialects_app.ai_sdk.chunks import DONE, chunk
+from dialects_app.ai_sdk.chunks import DONE, STREAM_VERSION, chunk
 from dialects_app.ai_sdk.places import place_of
 from dialects_app.ai_sdk.projector import UIMessageProjector
 from dialects_app.ai_sdk.ui_messages import UIMessagesOut, ui_messages
 from dialects_app.errors import ChatDiffers
 from dialects_app.shared.client_sessions import ClientSession, find_session
 from dialects_app.shared.shown_calls import questions_of
-from dialects_app.shared.streams import FollowedTurn, StartedTurn
+from dialects_app.shared.streams import follow_turn, stream_turn, stream_when_taken
 from dialects_app.shared.turn_output import without_output
-from dialects_app.shared.waiting import WaitingTurn, open_or_queue
+from dialects_app.shared.waiting import open_or_queue
 from sessions_app.attachments.intake import Inline, Reference, resolve
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.calls import open_calls
@@ -54,9 +57,6 @@ from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import Attachment, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, append_messages
-
-Following = FollowedTurn[UIMessageProjector]
-Starting = StartedTurn[UIMessageProjector]
 
 
 class UIChats:
@@ -90,10 +90,8 @@ class UIChats:
 
     async def answer(
         self, body: UIChatIn, *, key: str | None = None, client: str | None = None
-    ) -> Starting | Following | WaitingTurn | bytes:
-        """Handle a request: send, edit, regenerate, or decide approvals.
-
-        Returns bytes for a message that the running turn takes: its own stream shows it.
+    ) -> HttpResponseBase:
+        """Handle a request: send, edit, regenerate, or decide approvals; return its stream.
 
         Args:
             body: The request.
@@ -111,7 +109,7 @@ class UIChats:
         identity = None if key is None else await asyncio.to_thread(body.identity)
         # First: the turn itself has changed the session, by which a request is judged.
         if key is not None and (found := await self._chat.opened_before(key, identity)) is not None:
-            return _starting(found)
+            return await _stream(found)
         attachments = await self._store_files(new_input)
         while True:
             place = await self._find(body.id)
@@ -135,22 +133,29 @@ class UIChats:
                 )
             except (SessionExists, HistoryChanged):  # by another request, meanwhile
                 continue
-            return await self._waiting(turn) if isinstance(turn, QueuedMessage) else _starting(turn)
+            if isinstance(turn, QueuedMessage):
+                return await self._stream_when_taken(turn)
+            return await _stream(turn)
 
-    async def _waiting(self, queued: QueuedMessage) -> WaitingTurn | bytes:
-        """Return the stream of the turn that takes a message; one that steers has no own."""
+    async def _stream_when_taken(self, queued: QueuedMessage) -> HttpResponseBase:
+        """Return the stream of the turn that takes a message.
+
+        One that steers has no own: the stream of the running turn shows it.
+        """
         told = msgspec.to_builtins(queued)
         if queued.when_busy == "steer":
             said = chunk("data-steered", data=told, transient=True)
-            return f"{said}{chunk('finish')}{DONE}".encode()
+            told_all = f"{said}{chunk('finish')}{DONE}"
+            return HttpResponse(told_all, headers={**HEADERS, **STREAM_VERSION})
         session_id = queued.session_id
-        return WaitingTurn(
+        return stream_when_taken(
             await self._inbox.listen(session_id, queued.message_id),
             partial(UIMessageProjector, session_id),
-            chunk("data-queued", data=told, transient=True).encode(),
+            STREAM_VERSION,
+            first=chunk("data-queued", data=told, transient=True).encode(),
         )
 
-    async def stream(self, chat_id: str) -> Following | None:
+    async def stream(self, chat_id: str) -> EventStream | None:
         """Listen to the running turn of a chat from its first event; None if none is running."""
         session_id = (await self._find(chat_id)).session_id
         space = await self._chat.space_with(session_id)
@@ -162,9 +167,8 @@ class UIChats:
             decided = {each.confirmation_id for each in answered}
             listener = await _listen(space, session_id, active.turn_id)
             if listener is not None:
-                return Following(
-                    listener, UIMessageProjector(session_id, active.turn_id, decided=decided)
-                )
+                projector = UIMessageProjector(session_id, active.turn_id, decided=decided)
+                return follow_turn(listener, projector, STREAM_VERSION)
         return None
 
     async def stop(self, chat_id: str) -> None:
@@ -256,7 +260,7 @@ class UIChats:
 
     # What is decided
 
-    async def _decide(self, body: UIChatIn, decisions: Mapping[str, bool]) -> Starting | Following:
+    async def _decide(self, body: UIChatIn, decisions: Mapping[str, bool]) -> EventStream:
         if not decisions:
             raise ValidationFailed(
                 "The last message has neither text of a user nor an approval.", field="messages"
@@ -287,11 +291,11 @@ class UIChats:
                 if each.turn_id == listener.turn_id and each.confirmation_id in decisions
             },
         )
-        return Following(listener, projector)
+        return follow_turn(listener, projector, STREAM_VERSION)
 
     async def _resume(
         self, session_id: str, message_id: str | None, decisions: Mapping[str, bool]
-    ) -> Starting:
+    ) -> EventStream:
         """Resume calls whose turn has ended together with its process."""
         session = await asyncio.to_thread(self._sessions.get, session_id)
         known = {call.id for call in open_calls(session.messages)}
@@ -305,7 +309,7 @@ class UIChats:
         )
         turn = await self._chat.open(ChatRequest(turn=request, session_id=session_id))
         projector = UIMessageProjector(session_id, turn.turn_id, message_id=message_id, known=known)
-        return Starting(turn, projector)
+        return await stream_turn(turn, projector, STREAM_VERSION)
 
 
 def _decided(decisions: Mapping[str, bool]) -> Sequence[Decision]:
@@ -345,5 +349,6 @@ def _saying(turn: TurnRequest, message: UserMessage) -> TurnRequest:
     return replace(turn, messages=(message,))
 
 
-def _starting(turn: OpenTurn) -> Starting:
-    return Starting(turn, UIMessageProjector(turn.session_id, turn.turn_id))
+async def _stream(turn: OpenTurn) -> EventStream:
+    projector = UIMessageProjector(turn.session_id, turn.turn_id)
+    return await stream_turn(turn, projector, STREAM_VERSION)

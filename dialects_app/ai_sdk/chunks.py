@@ -12,6 +12,9 @@ import msgspec
 from chat.stream.encoding import ascii_json
 from sessions_app.messages import Attachment
 
+STREAM_VERSION = {"x-vercel-ai-ui-message-stream": "v1"}
+"""The header of a stream."""
+
 DONE = "data: [DONE]\n\n"
 
 FINISH_REASONS = {

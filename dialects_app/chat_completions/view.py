@@ -25,8 +25,8 @@ from dialects_app.shared.parsed_request import (
     with_kept_files,
     with_notes,
 )
-from dialects_app.shared.streams import StartedTurn
-from dialects_app.shared.waiting import WHEN_BUSY_HEADER, WaitingTurn, open_or_queue
+from dialects_app.shared.streams import stream_or_refusal, stream_when_taken
+from dialects_app.shared.waiting import WHEN_BUSY_HEADER, open_or_queue
 from models_app.catalogue import ModelCatalogue
 from sessions_app.errors import SessionExists
 from sessions_app.service import SessionManager
@@ -132,7 +132,7 @@ async def _open_as(
 
 async def _streamed(parsed: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:
     projector = ChunkProjector(turn.turn_id, parsed.model, includes_usage=parsed.includes_usage)
-    return await StartedTurn(turn, projector).stream_or_refusal(parsed.model)
+    return await stream_or_refusal(turn, projector, parsed.model)
 
 
 async def _whole(parsed: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:
@@ -146,7 +146,7 @@ async def _whole(parsed: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:
 async def _answer_later(parsed: ParsedCompletion, queued: QueuedStream) -> HttpResponseBase:
     if parsed.streams:
         make = partial(ChunkProjector, model=parsed.model, includes_usage=parsed.includes_usage)
-        return WaitingTurn(queued, make).stream()
+        return stream_when_taken(queued, make)
     try:
         completion = await answer_of(queued, parsed.model)
     finally:

@@ -28,7 +28,7 @@ from dialects_app.shared.parsed_request import (
     with_notes,
 )
 from dialects_app.shared.refused_turns import events_at_end
-from dialects_app.shared.streams import StartedTurn
+from dialects_app.shared.streams import stream_or_refusal
 from dialects_app.shared.transcripts import Transcripts
 from models_app.catalogue import ModelCatalogue
 
@@ -107,7 +107,7 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
             shows_reasoning=body.shows_reasoning,
         )
         if body.stream:
-            return await StartedTurn(turn, projector).stream_or_refusal(body.model)
+            return await stream_or_refusal(turn, projector, body.model)
         try:
             message = whole_message(projector, await events_at_end(turn, body.model))
         finally:

@@ -25,7 +25,7 @@ from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.body import read_body
 from dialects_app.shared.parsed_request import RequestContext
 from dialects_app.shared.refused_turns import events_at_end
-from dialects_app.shared.streams import StartedTurn
+from dialects_app.shared.streams import stream_turn
 from dialects_app.shared.warnings import warning_headers
 from mochi_project.app import service
 from mochi_project.errors.handlers import error_response
@@ -107,7 +107,7 @@ async def answer(request: HttpRequest, idempotency_key: IdempotencyKey = None) -
     async def answer_with(parsed: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:
         projector = LineProjector(turn.turn_id, body.model, generates=generates)
         if parsed.streams:
-            return await StartedTurn(turn, projector).stream(LINES)
+            return await stream_turn(turn, projector, LINES)
         try:
             return _json(projector.whole(await events_at_end(turn, name)))
         finally:

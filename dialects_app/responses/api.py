@@ -114,7 +114,7 @@ async def get_response(
     if not stream:
         return _json(await _stored().get(response_id))
     after = -1 if starting_after is None else starting_after
-    return (await _stored().stream(response_id, after=after)).stream()
+    return await _stored().stream(response_id, after=after)
 
 
 @router.post(

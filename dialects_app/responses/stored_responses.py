@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from chat.errors import NoActiveTurn
+from chat.http.event_stream import EventStream
 from chat.service import SessionSpace
 from chat.stream.numbered_event import NumberedEvent
 from dialects_app.responses.errors import ResponseNotFound, ResponseNotStreamable
@@ -25,12 +26,10 @@ from dialects_app.responses.saved_turn import (
 from dialects_app.responses.store import ResponseStore
 from dialects_app.shared.ids import ResponseId, read_response_id
 from dialects_app.shared.shown_calls import questions_of
-from dialects_app.shared.streams import FollowedTurn
+from dialects_app.shared.streams import follow_turn
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
-
-ResponseStream = FollowedTurn[ResponseProjector]
 
 
 class _Place(NamedTuple):
@@ -75,8 +74,8 @@ class StoredResponses:
         record = place.record or ResponseRecord()
         return saved_resource(turn, record, end, questions=await self._questions(place))
 
-    async def stream(self, name: str, *, after: int = -1) -> ResponseStream:
-        """Listen to a response, whose turn does not depend on its first client.
+    async def stream(self, name: str, *, after: int = -1) -> EventStream:
+        """Stream a response, whose turn does not depend on its first client.
 
         Args:
             name: The response.
@@ -95,7 +94,7 @@ class StoredResponses:
             await self._saved(place)
             raise ResponseNotStreamable(name)
         record = place.record or ResponseRecord()
-        return ResponseStream(listener, ResponseProjector(*place.id, record, after=after))
+        return follow_turn(listener, ResponseProjector(*place.id, record, after=after))
 
     async def cancel(self, name: str) -> Resource:
         """Stop a response and return it; does not change a response that has ended.

@@ -23,7 +23,7 @@ from dialects_app.shared.additions import SESSION_HEADER
 from dialects_app.shared.fields import renamed_fields
 from dialects_app.shared.ids import ResponseId
 from dialects_app.shared.refused_turns import events_of_failed
-from dialects_app.shared.streams import StartedTurn
+from dialects_app.shared.streams import stream_or_refusal
 from dialects_app.shared.warnings import warning_headers
 from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import new_session_id
@@ -55,8 +55,7 @@ async def respond(started: StartedResponse, body: ResponseIn) -> HttpResponseBas
 
 async def _answer(started: StartedResponse, body: ResponseIn) -> HttpResponseBase:
     if body.stream:
-        stream = StartedTurn(started.turn, started.projector())
-        return await stream.stream_or_refusal(started.model)
+        return await stream_or_refusal(started.turn, started.projector(), started.model)
     if body.background:
         answer = _json(started.resource())
         started.turn.leave()  # it is detached

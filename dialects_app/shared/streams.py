@@ -1,59 +1,89 @@
 """Streams turns to clients of these protocols."""
 
-from collections.abc import Mapping
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
 
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
 from chat.http.event_stream import HEADERS, NO_HEADERS, EventStream, EventStreamBody
 from chat.http.projector import Projector
+from chat.http.sse import HEARTBEAT
+from chat.inbox.queued_stream import QueuedStream
 from chat.service import OpenTurn
-from chat.stream.numbered_event import Listener
+from chat.stream.numbered_event import Listener, NumberedEvent
 from dialects_app.shared.refused_turns import events_of_refused
 from sessions_app.errors import MochiError
 
-AnyProjector = TypeVar("AnyProjector", bound=Projector)
+
+async def stream_turn(
+    turn: OpenTurn, projector: Projector, headers: Mapping[str, str] = NO_HEADERS
+) -> EventStream:
+    """Return the stream of a turn that this request started, once it has begun.
+
+    Raises:
+        MochiError: The turn ended before its first event.
+    """
+    body = EventStreamBody(turn.listener, turn.leave, projector)
+    stream = EventStream(body, turn.committed, headers=headers)
+    await stream.ready()
+    return stream
 
 
-class StartedTurn(NamedTuple, Generic[AnyProjector]):
-    """A turn that this request started, and the projector of its events."""
+async def stream_or_refusal(turn: OpenTurn, projector: Projector, model: str) -> HttpResponseBase:
+    """Return the stream of a turn, also if the provider refused its content at once.
 
-    turn: OpenTurn
-    projector: AnyProjector
-
-    async def stream(self, headers: Mapping[str, str] = NO_HEADERS) -> EventStream:
-        """Return the stream of the turn once it has begun.
-
-        Raises:
-            MochiError: The turn ended before its first event.
-        """
-        turn = self.turn
-        body = EventStreamBody(turn.listener, turn.leave, self.projector)
-        stream = EventStream(body, turn.committed, headers=headers)
-        await stream.ready()
-        return stream
-
-    async def stream_or_refusal(self, model: str) -> HttpResponseBase:
-        """Return the stream of the turn, also if the provider refused its content at once.
-
-        Raises:
-            MochiError: The turn ended before its first event for another reason.
-        """
-        try:
-            return await self.stream()
-        except MochiError as error:
-            events = self.projector.feed(events_of_refused(self.turn, model, error))
-            return HttpResponse(events, headers=HEADERS)
+    Raises:
+        MochiError: The turn ended before its first event for another reason.
+    """
+    try:
+        return await stream_turn(turn, projector)
+    except MochiError as error:
+        events = projector.feed(events_of_refused(turn, model, error))
+        return HttpResponse(events, headers=HEADERS)
 
 
-class FollowedTurn(NamedTuple, Generic[AnyProjector]):
-    """A running turn that another request started, and the projector of its events."""
+def follow_turn(
+    listener: Listener, projector: Projector, headers: Mapping[str, str] = NO_HEADERS
+) -> EventStream:
+    """Return the stream of a running turn that another request started."""
+    return EventStream(EventStreamBody(listener, listener.close, projector), headers=headers)
 
-    listener: Listener
-    projector: AnyProjector
 
-    def stream(self, headers: Mapping[str, str] = NO_HEADERS) -> EventStream:
-        """Return the stream of the turn."""
-        body = EventStreamBody(self.listener, self.listener.close, self.projector)
-        return EventStream(body, headers=headers)
+def stream_when_taken(
+    queued: QueuedStream,
+    make: Callable[[str], Projector],
+    headers: Mapping[str, str] = NO_HEADERS,
+    *,
+    first: bytes = HEARTBEAT,
+) -> EventStream:
+    """Return a stream that begins at once, and has the turn that takes a message once it begins.
+
+    Args:
+        queued: The stream of that turn.
+        make: Makes the projector, with the turn's id.
+        headers: Headers beside those of every stream.
+        first: What is sent at once.
+    """
+    body = EventStreamBody(queued, queued.close, _LateProjector(queued, make), first=first)
+    return EventStream(body, headers=headers)
+
+
+class _LateProjector:
+    """Makes the projector with the first events; implements ``Projector``."""
+
+    opening = b""
+    heartbeat = HEARTBEAT
+
+    def __init__(self, queued: QueuedStream, make: Callable[[str], Projector]) -> None:
+        self._queued = queued
+        self._make = make
+        self._made: Projector | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        return self._made is not None and self._made.has_ended
+
+    def feed(self, events: Sequence[NumberedEvent], /) -> bytes:
+        if self._made is None:
+            self._made = self._make(self._queued.turn_id)
+        return self._made.feed(events)

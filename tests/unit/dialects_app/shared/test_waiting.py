@@ -1,19 +1,16 @@
-"""Streams of messages that wait: they begin at once, and have the turn once it begins."""
+"""What becomes of a request while a turn of its session runs."""
 
 from typing import Any
 
 import pytest
 
 from chat.errors import NoActiveTurn
-from chat.http.sse import HEARTBEAT
 from chat.service import ChatRequest
 from chat.start.turn_request import TurnRequest
-from dialects_app.chat_completions.projector import ChunkProjector
 from dialects_app.shared import waiting
-from dialects_app.shared.waiting import WaitingTurn, interrupting, open_or_queue
+from dialects_app.shared.waiting import interrupting, open_or_queue
 from sessions_app.errors import SessionBusy, ValidationFailed
-from tests.unit.dialects_app.chat_completions.journals import DONE, STARTED, TURN, complete, said
-from tests.unit.dialects_app.turns import numbered
+from tests.unit.dialects_app.chat_completions.journals import TURN
 
 REQUEST = ChatRequest(turn=TurnRequest(message="Hello"))
 
@@ -49,40 +46,6 @@ async def test_what_a_protocol_can_not_show_is_refused_if_the_client_says_so() -
     with pytest.raises(ValidationFailed, match="queue, interrupt") as refused:
         await asked("steer")
     assert refused.value.details["field"] == "whenBusy"
-
-
-class Queued:
-    """A stream of a message that waits for a moment."""
-
-    def __init__(self) -> None:
-        self.turn_id = ""
-        self.closed = False
-        self._steps: list[Any] = [(), numbered([STARTED, said("Hello"), complete(), DONE]), None]
-
-    async def next(self, _: Any = None) -> Any:
-        events = self._steps.pop(0)
-        self.turn_id = TURN if events else ""
-        return events
-
-    def close(self) -> None:
-        self.closed = True
-
-
-@pytest.mark.parametrize("announcement", [HEARTBEAT, b"data: waits\n\n"])
-async def test_a_stream_begins_at_once_and_has_the_turn_when_it_begins(announcement) -> None:
-    queued: Any = Queued()
-    made: list[ChunkProjector] = []
-
-    def make(turn_id: str) -> ChunkProjector:
-        made.append(ChunkProjector(turn_id, "m"))
-        return made[-1]
-
-    stream = WaitingTurn(queued, make, announcement).stream()
-    chunks = [chunk async for chunk in stream.__aiter__()]
-    assert chunks[:2] == [announcement, HEARTBEAT]
-    assert TURN.encode() in chunks[2]
-    assert chunks[2].endswith(b"data: [DONE]\n\n")
-    assert len(made) == 1
 
 
 async def test_what_runs_is_cancelled_until_the_turn_can_start(monkeypatch) -> None:
