@@ -1,5 +1,6 @@
 """Fixtures of unit tests in several folders: a directory of sessions, and what fills it."""
 
+import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,20 @@ MakeSession = Callable[..., Session]
 @pytest.fixture(autouse=True)
 def of_default(acts_as_operator: None) -> None:
     """Use services as the owner ``default`` does."""
+
+
+@pytest.fixture
+async def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Return what sets the clock of the loop ahead by so many seconds."""
+    loop = asyncio.get_running_loop()
+    now, ahead = loop.time, 0.0
+
+    def pass_time(seconds: float) -> None:
+        nonlocal ahead
+        ahead += seconds
+
+    monkeypatch.setattr(loop, "time", lambda: now() + ahead)
+    return pass_time
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def hidden(tmp_path: Path) -> Iterator[Path]:
 
 
 def has_ended(path: Path) -> bool:
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + 20
     while psutil.pid_exists(int(path.read_text())) and time.monotonic() < deadline:
         time.sleep(0.01)
     return not psutil.pid_exists(int(path.read_text()))

@@ -47,6 +47,7 @@ async def test_what_cut_off_writes_left_is_swept_wherever_files_are_written(tmp_
                 await asyncio.sleep(0.01)
     finally:
         chores.cancel()
+        await asyncio.wait([chores])
         await services.aclose()
 
 

@@ -291,6 +291,6 @@ async def fake() -> AsyncIterator[FakeOllama]:
 
 @pytest.fixture
 async def ollama(fake: FakeOllama) -> AsyncIterator[OllamaLanguageModel]:
-    model = OllamaLanguageModel(fake.url, silence_timeout=5, connect_timeout=2)
+    model = OllamaLanguageModel(fake.url, silence_timeout=30, connect_timeout=30)
     yield model
     await model.aclose()

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from chat.errors import SummaryNotFound, SummaryNotPossible
+from chat.summaries import service as summaries
 from chat.summaries.prompt import ConversationSummary
 from mochi_project.principal import SCOPES, Principal, acting_for
 from models_app.errors import ContextOverflow, ModelNotFound
@@ -262,12 +263,13 @@ async def test_answers_of_a_moment_are_queued_together_each_session_once(house):
     assert house.queue.calls == 1
 
 
-async def test_closing_waits_for_no_moment_and_loses_none(house):
+async def test_closing_waits_for_no_moment_and_loses_none(house, monkeypatch):
+    monkeypatch.setattr(summaries, "GATHER_SECONDS", 3600)
     session_id = house.talk()
     house.service.notice_answer(session_id)
     await asyncio.sleep(0)  # it gathers
 
-    async with asyncio.timeout(0.3):
+    async with asyncio.timeout(30):
         await house.service.aclose()
 
     assert house.queue.added == [(session_id, 3)]

@@ -10,6 +10,7 @@ from models_app.ollama.http_pool import HttpPool
 
 ASK = request_bytes("POST", "/x", host="h", headers={"A": "b"}, body=b"{}")
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+KEEP_SECONDS = 60
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -30,7 +31,7 @@ async def serving(*answers):
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    pool = HttpPool("127.0.0.1", port, secure=False, connect_timeout=5, keep_seconds=30)
+    pool = HttpPool("127.0.0.1", port, secure=False, connect_timeout=30, keep_seconds=KEEP_SECONDS)
     try:
         yield pool
     finally:

@@ -217,7 +217,7 @@ async def test_closing_an_async_chat_closes_the_connection(client, fake, wire):
     fake.answers = [answer]
     async with aclosing(client.chat_stream("m", HI)) as pieces:
         await anext(pieces)
-    await asyncio.wait_for(gone.wait(), 0.5)
+    await asyncio.wait_for(gone.wait(), 20)
 
 
 # --- models -------------------------------------------------------------------------------------

@@ -291,7 +291,7 @@ async def test_silence_before_the_first_byte_is_tried_again(fake, wire):
         await exchange.client_gone()
 
     fake.answers = [answer, wire.stream_of(wire.DONE)]
-    model = OllamaLanguageModel(fake.url, silence_timeout=0.1)
+    model = OllamaLanguageModel(fake.url, silence_timeout=1)
     outcome = await wire.outcome_of(model, wire.request())
     await model.aclose()
     assert outcome.error is None

@@ -32,7 +32,7 @@ async def test_a_request_is_sent_whole_and_its_answer_read():
         await reader.read()
 
     async with serving(answer) as pool:
-        connection = await pool.send(ASK, silence_timeout=5)
+        connection = await pool.send(ASK, silence_timeout=30)
         assert connection.status == 200
         assert await body_of(connection) == b"abcde"
         pool.release(connection)
@@ -42,12 +42,12 @@ async def test_a_request_is_sent_whole_and_its_answer_read():
 async def test_a_new_connection_that_closes_without_an_answer_is_an_error():
     async with serving(saying()) as pool:
         with pytest.raises(ConnectionLost):
-            await pool.send(ASK, silence_timeout=5)
+            await pool.send(ASK, silence_timeout=30)
 
 
 async def test_an_answer_that_is_cut_off_hands_out_what_came_first():
     async with serving(saying(CHUNKED + b"3\r\nabc\r\n", b"5\r\nde")) as pool:
-        connection = await pool.send(ASK, silence_timeout=5)
+        connection = await pool.send(ASK, silence_timeout=30)
         came = bytearray()
         with pytest.raises(ConnectionLost):
             await body_of(connection, came)
@@ -58,7 +58,7 @@ async def test_an_answer_that_is_cut_off_hands_out_what_came_first():
 
 async def test_a_body_without_a_length_ends_with_the_connection():
     async with serving(saying(b"HTTP/1.1 200 OK\r\n\r\n", b"abc", b"def")) as pool:
-        connection = await pool.send(ASK, silence_timeout=5)
+        connection = await pool.send(ASK, silence_timeout=30)
         assert await body_of(connection) == b"abcdef"
         assert not connection.is_reusable()
 
@@ -66,7 +66,7 @@ async def test_a_body_without_a_length_ends_with_the_connection():
 async def test_an_interim_answer_is_followed_by_the_real_one():
     interim = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
     async with serving(saying(interim, EMPTY)) as pool:
-        connection = await pool.send(ASK, silence_timeout=5)
+        connection = await pool.send(ASK, silence_timeout=30)
         assert (connection.status, "link" in connection.headers) == (200, False)
 
 
@@ -81,7 +81,7 @@ async def test_an_interim_answer_is_followed_by_the_real_one():
 async def test_what_is_not_http_is_an_error(answer):
     async with serving(saying(answer, then="wait")) as pool:
         with pytest.raises(ProtocolError):
-            await pool.send(ASK, silence_timeout=5)
+            await pool.send(ASK, silence_timeout=30)
 
 
 def endless(before, piece):
@@ -109,7 +109,7 @@ def endless(before, piece):
 )
 async def test_what_is_not_the_body_is_bounded_after_the_head_too(before, piece):
     async with serving(endless(before, piece)) as pool:
-        connection = await pool.send(ASK, silence_timeout=5)
+        connection = await pool.send(ASK, silence_timeout=30)
         body = bytearray()
         with pytest.raises(ProtocolError):
             await body_of(connection, body)
@@ -123,7 +123,7 @@ async def test_trailers_of_a_reasonable_size_are_no_error():
     trailers = b"".join(b"X-%d: %s\r\n" % (number, b"x" * 1000) for number in range(30))
     answer = CHUNKED + b"1\r\na\r\n0\r\n" + trailers + b"\r\n"
     async with serving(saying(answer, then="wait")) as pool:
-        connection = await pool.send(ASK, silence_timeout=5)
+        connection = await pool.send(ASK, silence_timeout=30)
         assert await body_of(connection) == b"a"
         assert connection.is_reusable()
 
@@ -131,15 +131,15 @@ async def test_trailers_of_a_reasonable_size_are_no_error():
 async def test_many_long_extensions_between_pieces_of_a_body_are_no_error():
     piece = b"1;e=" + b"x" * 30_000 + b"\r\na\r\n"
     async with serving(saying(CHUNKED, *[piece] * 10, b"0\r\n\r\n", then="wait")) as pool:
-        connection = await pool.send(ASK, silence_timeout=5)
+        connection = await pool.send(ASK, silence_timeout=30)
         assert await body_of(connection) == b"a" * 10
 
 
 async def test_more_than_was_asked_for_makes_the_connection_useless():
     async with serving(saying(EMPTY, b"HTTP/1.1 200 OK\r\n", then="wait")) as pool:
-        connection = await pool.send(ASK, silence_timeout=5)
+        connection = await pool.send(ASK, silence_timeout=30)
         await body_of(connection)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while connection.is_usable:
                 await asyncio.sleep(0.001)
         assert not connection.is_reusable()
@@ -165,12 +165,12 @@ async def test_a_slow_reader_holds_the_server_up_and_gets_everything():
             await writer.drain()
 
     async with serving(answer) as pool:
-        connection = await pool.send(ASK, silence_timeout=0.2)
-        async with asyncio.timeout(10):
+        connection = await pool.send(ASK, silence_timeout=1)
+        async with asyncio.timeout(30):
             while not connection._paused:
                 await asyncio.sleep(0.001)
         assert connection._buffered < BUFFERED_BYTES + 300_000
-        await asyncio.sleep(0.3)  # longer than the silence that is allowed: it is we who are silent
+        await asyncio.sleep(1.2)  # longer than the silence that is allowed: it is we who are silent
         assert sum(written) < 400 * len(piece)
         assert len(await body_of(connection)) == 400 * len(piece)
 
@@ -185,7 +185,7 @@ async def test_a_shorter_silence_than_the_last_request_allowed_is_kept_to():
         connection = await pool.send(ASK, silence_timeout=60)
         await body_of(connection)
         pool.release(connection)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             with pytest.raises(ReadTimeout):
                 await pool.send(ASK, silence_timeout=0.1)
 
@@ -198,18 +198,18 @@ async def test_a_connection_that_nobody_uses_is_not_silent():
         await reader.read()
 
     async with serving(answer_twice) as pool:
-        connection = await pool.send(ASK, silence_timeout=0.02)
+        connection = await pool.send(ASK, silence_timeout=0.5)
         await body_of(connection)
         pool.release(connection)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while connection._timer is not None:
                 await asyncio.sleep(0.005)
-        assert await pool.send(ASK, silence_timeout=5) is connection
+        assert await pool.send(ASK, silence_timeout=30) is connection
 
 
 async def test_the_frame_of_a_chunk_alone_is_no_news():
     async with serving(saying(CHUNKED, then="wait")) as pool:
-        connection = await pool.send(ASK, silence_timeout=5)
+        connection = await pool.send(ASK, silence_timeout=30)
         for frame, data in ((b"3\r\n", b"abc"), (b"\r\n2\r\n", b"de")):
             readable = connection.readable()
             connection.data_received(frame)
@@ -243,7 +243,7 @@ async def test_a_connection_reads_many_answers_of_all_kinds():
     async with serving(answer) as pool:
         seen = []
         for _ in answers:
-            connection = await pool.send(ASK, silence_timeout=5)
+            connection = await pool.send(ASK, silence_timeout=30)
             seen.append((connection.status, await body_of(connection), len(connection.headers)))
             pool.release(connection)
     assert seen == [
@@ -261,11 +261,11 @@ async def test_a_cancelled_request_closes_its_connection():
         closed.set()
 
     async with serving(answer) as pool:
-        asking = asyncio.create_task(pool.send(ASK, silence_timeout=5))
+        asking = asyncio.create_task(pool.send(ASK, silence_timeout=30))
         await asked.wait()
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await closed.wait()
         assert not pool._used

@@ -9,6 +9,7 @@ from tests.unit.models_app.ollama.raw_servers import (
     ASK,
     CHUNKED,
     EMPTY,
+    KEEP_SECONDS,
     answer_of,
     body_of,
     request_of,
@@ -26,7 +27,7 @@ async def test_a_kept_connection_is_used_again():
     async with serving(answer) as pool:
         used = set()
         for _ in range(3):
-            connection = await pool.send(ASK, silence_timeout=5)
+            connection = await pool.send(ASK, silence_timeout=30)
             used.add(id(connection))
             assert await body_of(connection) == b""
             pool.release(connection)
@@ -40,10 +41,10 @@ async def test_a_kept_connection_that_the_server_closes_meanwhile_is_replaced():
         await request_of(reader)  # and not a byte in answer
 
     async with serving(close_after_the_second_request, saying(EMPTY)) as pool:
-        connection = await pool.send(ASK, silence_timeout=5)
+        connection = await pool.send(ASK, silence_timeout=30)
         await body_of(connection)
         pool.release(connection)
-        again = await pool.send(ASK, silence_timeout=5)
+        again = await pool.send(ASK, silence_timeout=30)
         assert again is not connection
         assert again.status == 200
 
@@ -51,14 +52,14 @@ async def test_a_kept_connection_that_the_server_closes_meanwhile_is_replaced():
 async def test_a_connection_that_the_server_wants_closed_is_not_kept():
     closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx"
     async with serving(saying(closing, then="wait")) as pool:
-        connection = await pool.send(ASK, silence_timeout=5)
+        connection = await pool.send(ASK, silence_timeout=30)
         await body_of(connection)
         assert not connection.is_reusable()
 
 
 async def test_a_connection_whose_answer_was_not_read_whole_is_not_kept():
     async with serving(saying(CHUNKED + b"1\r\na\r\n", then="wait"), saying(EMPTY)) as pool:
-        connection = await pool.send(ASK, silence_timeout=5)
+        connection = await pool.send(ASK, silence_timeout=30)
         assert await connection.read() == b"a"
         connection.data_received(b"1\r\nb\r\n0\r\n\r\n")
         assert connection.is_complete
@@ -70,37 +71,35 @@ async def test_a_connection_whose_answer_was_not_read_whole_is_not_kept():
 async def test_an_unused_connection_is_closed_after_a_while():
     async with serving(saying(EMPTY, then="wait")) as pool:
         pool._keep_seconds = 0.05
-        connection = await pool.send(ASK, silence_timeout=5)
+        connection = await pool.send(ASK, silence_timeout=30)
         await body_of(connection)
         pool.release(connection)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while connection.is_usable:
                 await asyncio.sleep(0.005)
         assert pool._take() is None
 
 
-async def test_the_connections_that_wait_longest_are_closed_first():
+async def test_the_connections_that_wait_longest_are_closed_first(pass_time):
     async def answer(reader, writer):
         while True:
             await request_of(reader)
             writer.write(EMPTY)
 
     async with serving(answer, answer) as pool:
-        pool._keep_seconds = 0.2
         first, second = await asyncio.gather(
-            pool.send(ASK, silence_timeout=5), pool.send(ASK, silence_timeout=5)
+            pool.send(ASK, silence_timeout=30), pool.send(ASK, silence_timeout=30)
         )
         pool.release(first)
+        pass_time(KEEP_SECONDS / 2)
         pool.release(second)
-        async with asyncio.timeout(5):
-            while first.is_usable:
-                if second.is_usable:  # used all the time, so it never waits for that long
-                    assert await pool.send(ASK, silence_timeout=5) is second
-                    pool.release(second)
-                await asyncio.sleep(0.005)
-            assert second.is_usable
-            while second.is_usable:
-                await asyncio.sleep(0.005)
+        pass_time(KEEP_SECONDS / 2)
+        while first.is_usable:
+            await asyncio.sleep(0)
+        assert second.is_usable
+        pass_time(KEEP_SECONDS / 2)
+        while second.is_usable:
+            await asyncio.sleep(0)
         assert not pool._idle
 
 
@@ -125,7 +124,7 @@ async def test_a_large_body_is_sent_in_pieces_between_which_others_have_their_tu
     async with serving(echo) as pool:
         loop = asyncio.get_running_loop()
         counting = [loop.call_soon(count_turns)]
-        connection = await pool.send(LARGE, silence_timeout=5, rest=PIECES)
+        connection = await pool.send(LARGE, silence_timeout=30, rest=PIECES)
         counting[0].cancel()
         assert connection.status == 200
         assert connection.is_reusable()
@@ -139,9 +138,9 @@ async def test_a_large_body_is_sent_again_where_a_kept_connection_was_closed_mea
         await reader.readexactly(len(LARGE) + 1_000_000)
 
     async with serving(close_in_mid_body, saying(EMPTY, then="wait")) as pool:
-        connection = await pool.send(ASK, silence_timeout=5)
+        connection = await pool.send(ASK, silence_timeout=30)
         pool.release(connection)
-        again = await pool.send(LARGE, silence_timeout=5, rest=PIECES)
+        again = await pool.send(LARGE, silence_timeout=30, rest=PIECES)
         assert again is not connection
         assert again.status == 200
 
@@ -154,7 +153,7 @@ async def test_an_answer_that_comes_before_the_end_of_a_large_body_ends_it():
 
     endless = (PIECES[0] for _ in iter(int, 1))
     async with serving(refuse) as pool:
-        connection = await pool.send(LARGE, silence_timeout=5, rest=endless)
+        connection = await pool.send(LARGE, silence_timeout=30, rest=endless)
         assert connection.status == 413
         assert await body_of(connection) == b"no"
         assert not connection.is_reusable()
@@ -173,7 +172,7 @@ async def test_a_server_that_reads_nothing_of_a_large_body_counts_as_silent():
 
 async def test_who_waits_for_an_answer_sleeps_on_while_a_large_request_leaves():
     async with serving(saying(CHUNKED, then="wait")) as pool:
-        connection = await pool.send(ASK, silence_timeout=5)
+        connection = await pool.send(ASK, silence_timeout=30)
         waiting = connection.readable()
         connection.pause_writing()
         connection.resume_writing()

@@ -236,7 +236,7 @@ async def test_what_was_told_is_believed_for_ten_minutes(
     asked: list[Any] = []
     vendor = (await serve("openai", {"id": "gpt-5.1"}, asked=asked)).vendor
     now = [1000.0]
-    async with open_client(vendor, silence_timeout=5) as client:
+    async with open_client(vendor, silence_timeout=30) as client:
         models = VendorInventory(vendor, KEY, client, clock=lambda: now[0])
         await models.describe("gpt-5.1")
         now[0] += CACHE_SECONDS

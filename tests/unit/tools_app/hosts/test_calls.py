@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -356,23 +357,23 @@ async def test_a_function_that_prints_megabytes_is_neither_blocked_nor_logged(
     assert len(logged) == 1001
 
 
-async def test_the_server_goes_on_while_a_function_computes(serve: Serve) -> None:
+async def test_the_server_goes_on_while_a_function_computes(serve: Serve, tmp_path: Path) -> None:
     hosts = serve("""
+        from pathlib import Path
         __all__ = ["compute"]
-        def compute() -> str:
+        def compute(until: str) -> str:
             "Compute."
-            return str(sum(range(10_000_000)))
+            while not Path(until).exists():
+                sum(range(100_000))
+            return "done"
     """)
-    ticks = 0
+    gate = tmp_path / "gate"
 
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
+    async def go_on() -> None:
+        for _ in range(5):
             await asyncio.sleep(0.01)
-            ticks += 1
+        await asyncio.to_thread(gate.touch)
 
-    ticking = asyncio.create_task(tick())
-    assert (await call(hosts, "compute")).success
-    ticking.cancel()
+    computed, _ = await asyncio.gather(call(hosts, "compute", until=str(gate)), go_on())
 
-    assert ticks > 5
+    assert computed.success

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,8 @@ from tools_app.hosts.pool import HostPool
 from tools_app.limits import ToolFolder
 
 Serve = Callable[..., HostPool]
+Until = Callable[..., Any]
+PassTime = Callable[[float], None]
 
 PATIENT = """
     import os, time
@@ -24,6 +25,17 @@ PATIENT = """
         "Sleep a little and tell who did."
         time.sleep(seconds)
         return str(os.getpid())
+"""
+WAITING = """
+    import time
+    from pathlib import Path
+    __all__ = ["wait"]
+    def wait(begun: str, gate: str) -> str:
+        "Say that it has begun, and wait for the gate."
+        Path(begun).touch()
+        while not Path(gate).exists():
+            time.sleep(0.01)
+        return "done"
 """
 
 
@@ -57,33 +69,40 @@ async def test_more_calls_than_processes_wait_for_their_turn(serve: Serve) -> No
     assert order == [0, 1, 2, 3, 4, 5]
 
 
-async def test_waiting_for_a_process_is_not_held_against_a_call(serve: Serve) -> None:
-    hosts = serve(PATIENT, processes=1)
-    first = asyncio.create_task(nap(hosts, 0.8))
-    await asyncio.sleep(0)
+async def test_waiting_for_a_process_is_not_held_against_a_call(
+    serve: Serve, until: Until, pass_time: PassTime, tmp_path: Path
+) -> None:
+    hosts = serve(WAITING, processes=1)
+    begun, gate = tmp_path / "begun", tmp_path / "gate"
+    paths = {"begun": str(begun), "gate": str(gate)}
+    first = asyncio.create_task(hosts.call("wait", paths, timeout_seconds=3600))
+    await until(begun.exists)
+    second = asyncio.create_task(hosts.call("wait", paths, timeout_seconds=60))
+    await asyncio.sleep(0.01)
 
-    second = await hosts.call("nap", {}, timeout_seconds=0.5)
+    pass_time(120)
+    await asyncio.to_thread(gate.touch)
 
-    assert second.success
-    assert await first == int(second.result or "")
+    assert (await first).success
+    assert (await second).success
 
 
 async def test_idle_processes_end_except_one_and_that_one_later(
-    serve: Serve, until: Callable[..., Any]
+    serve: Serve, until: Until, pass_time: PassTime
 ) -> None:
-    hosts = serve(PATIENT, idle_seconds=0.3, last_idle_seconds=2.0)
-    began = time.monotonic()
+    hosts = serve(PATIENT, idle_seconds=60, last_idle_seconds=3600)
     processes = await asyncio.gather(*(nap(hosts, 0.1) for _ in range(3)))
 
+    pass_time(100)
     await until(lambda: sum(map(psutil.pid_exists, processes)) == 1)
+    pass_time(3600)
     await until(lambda: sum(map(psutil.pid_exists, processes)) == 0)
 
-    assert time.monotonic() - began > 2.0
     assert await nap(hosts) not in processes
 
 
 async def test_a_process_that_dies_while_nobody_needs_it_is_replaced(
-    serve: Serve, until: Callable[..., Any]
+    serve: Serve, until: Until
 ) -> None:
     hosts = serve(PATIENT)
     process = await nap(hosts)

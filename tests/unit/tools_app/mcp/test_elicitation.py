@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -92,11 +93,14 @@ async def test_a_huge_message_is_cut_and_secrets_of_the_entry_are_hidden(lab: La
     assert asked.message.startswith("Your key is ***.")
 
 
-async def test_the_time_of_a_call_stands_still_while_a_person_is_asked(lab: Lab) -> None:
-    lab.start(timeout_seconds=2)
+async def test_the_time_of_a_call_stands_still_while_a_person_is_asked(
+    lab: Lab, pass_time: Callable[[float], None]
+) -> None:
+    lab.start(timeout_seconds=60)
 
     async def slow(request: InputRequest) -> InputAnswer:
-        await asyncio.sleep(3)
+        pass_time(120)
+        await asyncio.sleep(0.01)
         return DECLINED
 
     await lab.configure(srv=lab.raw("elicits", json.dumps([FORM])))
