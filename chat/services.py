@@ -8,7 +8,6 @@ from functools import partial
 from chat.activity.feed import ActivityFeed, ActivityFeeds
 from chat.activity.states import StateReader
 from chat.approvals.service import ConfirmationService
-from chat.approvals.waiting import WaitingSessions
 from chat.conversation_storage import (
     ConversationStorage,
     SessionKind,
@@ -329,10 +328,9 @@ def _factory(services: Services) -> SessionFactory:
 
 def _activity(services: Services) -> ActivityFeed:
     storage = people_storage(services)
-    waiting = WaitingSessions(storage.confirmation_store, storage.repository)
     return ActivityFeed(
         services.get(ChangeLog),
-        StateReader(storage.repository, waiting),
+        StateReader(storage.repository, storage.confirmation_store),
         most_listeners=services.get(ChatSettings).max_listeners,
         feeds=services.get(ActivityFeeds),
     )

@@ -1,18 +1,20 @@
 """Computes the state of each session: running, awaiting approval, or idle."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from chat.approvals.waiting import Questions, WaitingSessions
-from sessions_app.errors import StorageUnavailable
+from chat.approvals.confirmation import Confirmation
+from chat.approvals.store import ConfirmationStore
+from chat.approvals.waiting import still_asked
+from sessions_app.errors import SessionError, StorageUnavailable
 from sessions_app.list_query import State
 from sessions_app.session import SessionMetadata
-from sessions_app.store.repository import Claim, SessionRepository
+from sessions_app.store.repository import Claim, SessionReader, SessionRepository
 
 logger = logging.getLogger(__name__)
 
-OpenQuestions = Mapping[str, Questions]
+OpenQuestions = Mapping[str, Sequence[Confirmation]]
 
 
 class States:
@@ -21,16 +23,16 @@ class States:
     Args:
         running: The sessions with a turn that runs.
         questions: What sessions ask people.
-        waiting: Says whether they still do.
+        sessions: Reads a session that changed since it asked: the question may be gone.
     """
 
     def __init__(
-        self, running: AbstractSet[str], questions: OpenQuestions, waiting: WaitingSessions
+        self, running: AbstractSet[str], questions: OpenQuestions, sessions: SessionReader
     ) -> None:
         self._running = running
         self._questions = questions
         self._busy = running | questions.keys()
-        self._waiting = waiting
+        self._sessions = sessions
 
     def of(self, metadata: SessionMetadata) -> State:
         """Return the state of a session.
@@ -40,12 +42,21 @@ class States:
         """
         session_id = metadata.session_id
         if session_id in self._busy:  # of 10,000 sessions hardly any
-            questions = self._questions.get(session_id)
-            if questions is not None and self._waiting.asks(metadata, questions):
+            if self._asks(metadata, self._questions.get(session_id, ())):
                 return "awaiting_approval"
             if session_id in self._running:
                 return "running"
         return "idle"
+
+    def _asks(self, metadata: SessionMetadata, questions: Sequence[Confirmation]) -> bool:
+        """Return whether the session still has the message that asked one of these questions."""
+        if not questions or metadata.updated_at <= min(each.created_at for each in questions):
+            return bool(questions)
+        try:
+            session = self._sessions.load(metadata.session_id)
+        except SessionError:  # gone just now, or it can't be read: nobody can answer
+            return False
+        return any(still_asked(session, each) for each in questions)
 
 
 class StateReader:
@@ -56,19 +67,22 @@ class StateReader:
 
     Args:
         repository: The sessions and their claims.
-        waiting: The sessions that ask something.
+        confirmation_store: What they ask people.
     """
 
-    def __init__(self, repository: SessionRepository, waiting: WaitingSessions) -> None:
+    def __init__(
+        self, repository: SessionRepository, confirmation_store: ConfirmationStore
+    ) -> None:
         self._repository = repository
-        self._waiting = waiting
-        self._last = States(frozenset(), {}, waiting)
+        self._confirmation_store = confirmation_store
+        self._known: dict[str, tuple[Hashable, Sequence[Confirmation]]] = {}
+        self._last = States(frozenset(), {}, repository)
 
     def all(self) -> States:
         """Return the states of all sessions; this is cheap, as claims and questions are few."""
         try:
             running = {claim.session_id for claim in self._repository.claims() if claim.alive}
-            self._last = States(running, self._waiting.all(), self._waiting)
+            self._last = States(running, self._open_questions(), self._repository)
         except StorageUnavailable:
             logger.warning("the states of turns are unavailable")
         return self._last
@@ -98,7 +112,21 @@ class StateReader:
     def _state(self, metadata: SessionMetadata, claim: Claim | None) -> State:
         session_id = metadata.session_id
         running = {session_id} if claim is not None and claim.alive else set()
-        questions = self._waiting.of(session_id)
-        return States(running, {session_id: questions} if questions else {}, self._waiting).of(
-            metadata
-        )
+        questions = {session_id: self._confirmation_store.pending(session_id)}
+        return States(running, questions, self._repository).of(metadata)
+
+    def _open_questions(self) -> OpenQuestions:
+        """Return what can be answered now; only what changed is read again."""
+        store, before = self._confirmation_store, self._known
+        found: dict[str, tuple[Hashable, Sequence[Confirmation]]] = {}
+        for session_id, stamp in store.stamps().items():
+            known = before.get(session_id)
+            if known is None or known[0] != stamp:
+                known = stamp, store.pending(session_id)
+            found[session_id] = known
+        self._known, now = found, store.now()
+        return {
+            session_id: asked
+            for session_id, (_, asked) in found.items()
+            if any(each.is_open(now) for each in asked)
+        }

@@ -15,7 +15,6 @@ from measures import Load
 
 from chat.activity.states import StateReader
 from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
-from chat.approvals.waiting import WaitingSessions
 from chat.storage.files.journals import FileTurnJournal
 from sessions_app.list_query import State
 from sessions_app.messages import AssistantMessage, Message, ToolCall, UserMessage
@@ -90,7 +89,7 @@ def listing_with_states(sessions: int, running: int, asking: int) -> float:
         repository = FileSessionRepository(folder, is_over=journal.was_closed)
         records = FileRecords(Path(state) / "asked", names=CONFIRMATION_RECORDS)
         questions = ConfirmationStore(records, timeout_seconds=3600)
-        states = StateReader(repository, WaitingSessions(questions, repository))
+        states = StateReader(repository, questions)
         writers, owner = [], repository.owners.mine()
         for number, metadata in enumerate(repository.list().sessions[: running + asking]):
             turn_id, session_id = f"{number:020x}", metadata.session_id

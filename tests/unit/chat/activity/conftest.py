@@ -6,7 +6,6 @@ import pytest
 
 from chat.activity.states import StateReader
 from chat.approvals.store import ConfirmationStore
-from chat.approvals.waiting import WaitingSessions
 from sessions_app.service import SessionManager
 from tests.contract.memory_storage import MemoryRecords
 
@@ -23,4 +22,4 @@ def manager(tmp_path: Path) -> SessionManager:
 
 @pytest.fixture
 def states(manager: SessionManager, questions: ConfirmationStore) -> StateReader:
-    return StateReader(manager.repository, WaitingSessions(questions, manager.repository))
+    return StateReader(manager.repository, questions)

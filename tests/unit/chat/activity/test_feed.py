@@ -13,7 +13,6 @@ from chat.activity.listener import ActivityListener
 from chat.activity.notes import ChangeNotes
 from chat.activity.states import StateReader
 from chat.approvals.store import ConfirmationStore
-from chat.approvals.waiting import WaitingSessions
 from chat.errors import ShuttingDown, TooManyListeners
 from chat.storage.files.change_log import FileChangeLog
 from chat.storage.files.watcher import PathWatcher
@@ -38,9 +37,8 @@ class Process:
         self.repository = FileSessionRepository(directory / "sessions", observer=notes)
         self.sessions = SessionManager(directory / "sessions", repository=self.repository)
         self.questions = ConfirmationStore(RECORDS, timeout_seconds=300, notice=notes.asked)
-        waiting = WaitingSessions(self.questions, self.repository)
         self.feed = ActivityFeed(
-            self.changes, StateReader(self.repository, waiting), most_listeners=2
+            self.changes, StateReader(self.repository, self.questions), most_listeners=2
         )
 
 

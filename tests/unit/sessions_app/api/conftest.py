@@ -16,7 +16,6 @@ from agents_app.missing_names import MissingNames
 from agents_app.sessions import AgentChats
 from chat.activity.states import StateReader
 from chat.approvals.store import ConfirmationStore
-from chat.approvals.waiting import WaitingSessions
 from chat.creation import SessionCreation, SessionFactory
 from chat.errors import NoActiveTurn
 from chat.service import ChatService
@@ -173,9 +172,7 @@ def client(
             AgentChats: chats,
             StateReader: StateReader(
                 manager.repository,
-                WaitingSessions(
-                    ConfirmationStore(MemoryRecords(), timeout_seconds=1), manager.repository
-                ),
+                ConfirmationStore(MemoryRecords(), timeout_seconds=1),
             ),
             SessionFactory: SessionFactory(
                 sessions=manager,

@@ -7,11 +7,13 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chat.activity.states import StateReader
+from chat.approvals.confirmation import Confirmation
 from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
-from chat.approvals.waiting import WaitingSessions
 from sessions_app.errors import SessionNotFound
 from sessions_app.messages import ToolCall
 from sessions_app.session import SessionMetadata
@@ -51,69 +53,75 @@ class CountedRecords(MemoryRecords):
 
 
 class NoSessions:
-    """Sessions of which none is there any more."""
+    """Sessions without turns, of which none is there any more."""
 
-    def __init__(self):
-        self.asked_for = []
+    def claims(self):
+        return []
 
     def load(self, session_id):
-        self.asked_for.append(session_id)
         raise SessionNotFound(session_id)
 
 
-def waiting_over(store, sessions=None):
-    return WaitingSessions(store, sessions or NoSessions())
+def metadata_of(session_id, updated_at=LONG_AGO):
+    return SessionMetadata(
+        session_id=session_id, model="m", created_at=LONG_AGO, updated_at=updated_at
+    )
 
 
-def test_the_sessions_that_ask_are_found_with_their_questions(ask, store):
-    waiting = waiting_over(store)
-    assert waiting.all() == {}
-    question, other = ask(), ask(session_id=OTHER_SESSION)
-    assert waiting.all() == {SESSION: [question], OTHER_SESSION: [other]}
-    assert waiting.of(SESSION) == [question]
+def asking(reader):
+    """Return the sessions that are listed as ones that ask."""
+    states = reader.all()
+    both = [SESSION, OTHER_SESSION]
+    return [each for each in both if states.of(metadata_of(each)) == "awaiting_approval"]
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def store(clock):
+    return ConfirmationStore(MemoryRecords(), timeout_seconds=TIMEOUT, now=clock)
+
+
+def test_the_sessions_that_ask_are_found(store):
+    reader = StateReader(NoSessions(), store)
+    assert asking(reader) == []
+    question = ask(store, SESSION)
+    ask(store, OTHER_SESSION)
+    assert asking(reader) == [SESSION, OTHER_SESSION]
     deny(store, question)
-    assert list(waiting.all()) == [OTHER_SESSION]
+    assert asking(reader) == [OTHER_SESSION]
 
 
-def test_a_question_whose_time_is_over_waits_no_more(ask, store, clock):
-    waiting = waiting_over(store)
-    ask()
-    assert list(waiting.all()) == [SESSION]
+def test_a_question_whose_time_is_over_waits_no_more(store, clock):
+    reader = StateReader(NoSessions(), store)
+    ask(store, SESSION)
+    assert asking(reader) == [SESSION]
     clock.move(TIMEOUT)
-    assert waiting.all() == {}
+    assert asking(reader) == []
 
 
 def test_what_has_not_changed_is_not_looked_at_again(clock):
     records = CountedRecords()
     store = ConfirmationStore(records, timeout_seconds=TIMEOUT, now=clock)
-    waiting = waiting_over(store)
+    reader = StateReader(NoSessions(), store)
     records.put(f"{SESSION}/conf_{'0' * 32}.asked", b"of a newer server")
-    assert waiting.all() == {}
+    assert asking(reader) == []
     looks = len(records.looks)
-    assert waiting.all() == {}
+    assert asking(reader) == []
     assert len(records.looks) == looks
     records.put(f"{SESSION}/conf_{'1' * 32}.asked", b"of a newer server")
-    waiting.all()
+    reader.all()
     assert len(records.looks) == looks + 1
 
 
-def test_a_session_is_read_for_it_once_for_each_change(ask, store):
-    sessions = NoSessions()
-    waiting = waiting_over(store, sessions)
-    ask()
-    asked = waiting.all()[SESSION]
-
-    def metadata(updated_at):
-        return SessionMetadata(
-            session_id=SESSION, model="m", created_at=LONG_AGO, updated_at=updated_at
-        )
-
-    assert waiting.asks(metadata(LONG_AGO), asked)
-    assert sessions.asked_for == []
-    for _ in range(2):
-        assert not waiting.asks(metadata("2027-01-01T00:00:00.000000+00:00"), asked)
-    assert sessions.asked_for == [SESSION]
-    assert not waiting.asks(metadata(LONG_AGO), [])
+def test_a_session_that_changed_since_it_asked_is_read(store):
+    ask(store, SESSION)
+    states = StateReader(NoSessions(), store).all()
+    assert states.of(metadata_of(SESSION)) == "awaiting_approval"
+    assert states.of(metadata_of(SESSION, "2027-01-01T00:00:00.000000+00:00")) == "idle"
 
 
 def let_a_tick_pass(directory: Path) -> None:
@@ -146,23 +154,23 @@ def test_what_waits_is_what_another_process_left(steps: list[Step]) -> None:
         clock, directory = Clock(), Path(name, "questions")
         ages = [0]  # of what changed just now, for who looks at it
 
-        def waiting_here() -> WaitingSessions:
+        def reader_here() -> StateReader:
             records = FileRecords(
                 directory,
                 names=CONFIRMATION_RECORDS,
                 clock_ns=lambda: time.time_ns() + ages[-1],
             )
             store = ConfirmationStore(records, timeout_seconds=TIMEOUT, now=clock)
-            return waiting_over(store)
+            return StateReader(NoSessions(), store)  # type: ignore[arg-type]
 
-        here = waiting_here()
+        here = reader_here()
         other = ConfirmationStore(records_in(directory), timeout_seconds=TIMEOUT, now=clock)
         for number, (step, session_id) in enumerate([*steps, ("look", "")]):
             if step == "be late":
                 clock.move(TIMEOUT / 2)
             elif step in {"look", "look later"}:
                 ages.append(10 * CLOCK_TICK_NS if step == "look later" else 0)
-                assert here.all() == waiting_here().all()
+                assert asking(here) == asking(reader_here())
                 if step == "look later":
                     let_a_tick_pass(Path(name))
             else:
@@ -196,8 +204,8 @@ def change(store: ConfirmationStore, step: str, session_id: str, new_call: str) 
         store.withdraw([pending[0]])
 
 
-def ask(store: ConfirmationStore, session_id: str, call_id: str) -> None:
-    store.ask(
+def ask(store: ConfirmationStore, session_id: str, call_id: str = "call_1") -> Confirmation:
+    return store.ask(
         session_id=session_id,
         message_id=MESSAGE,
         call=ToolCall(id=call_id, name="delete_file", arguments={}),
