@@ -3,36 +3,33 @@
 The tree::
 
     MochiError
-      + TurnError
-        * NoActiveTurn          NO_ACTIVE_TURN
-        + TooManyTurns          TOO_MANY_TURNS (retryable)
-          * TooManyTurnsOfClient  TOO_MANY_TURNS (retryable)
-        * ShuttingDown          SHUTTING_DOWN (retryable)
-        * TooManyListeners      TOO_MANY_LISTENERS (retryable)
-        * TurnLimitReached      TURN_LIMIT_REACHED
-        * ToolLoop              TOOL_LOOP
-        * EmptyAnswer           EMPTY_ANSWER (retryable)
-        * AnswerInvalid         ANSWER_INVALID
-        * NothingToContinue     VALIDATION_ERROR
-        * HistoryChanged        MESSAGE_CHANGED (retryable)
-        * MissingToolResult     MISSING_TOOL_RESULT
-        + TurnInterrupted       TURN_INTERRUPTED (retryable)
-          * TurnLost              TURN_INTERRUPTED (retryable)
-        * JournalUnavailable    SERVICE_UNAVAILABLE (retryable)
-        * TurnCrashed           INTERNAL_ERROR (retryable)
-        * TurnFailed            what its journal says
-        * MessageDeleted        MESSAGE_DELETED
-        * KeyReused             VALIDATION_ERROR
-        * KeyOfOtherVersion     VALIDATION_ERROR
-        * EventNotReached       VALIDATION_ERROR
+      * NoActiveTurn          NO_ACTIVE_TURN
+      * TooManyTurns          TOO_MANY_TURNS (retryable)
+      * ShuttingDown          SHUTTING_DOWN (retryable)
+      * TooManyListeners      TOO_MANY_LISTENERS (retryable)
+      * TurnLimitReached      TURN_LIMIT_REACHED
+      * ToolLoop              TOOL_LOOP
+      * EmptyAnswer           EMPTY_ANSWER (retryable)
+      * AnswerInvalid         ANSWER_INVALID
+      * NothingToContinue     VALIDATION_ERROR
+      * HistoryChanged        MESSAGE_CHANGED (retryable)
+      * MissingToolResult     MISSING_TOOL_RESULT
+      + TurnInterrupted       TURN_INTERRUPTED (retryable)
+        * TurnLost              TURN_INTERRUPTED (retryable)
+      * JournalUnavailable    SERVICE_UNAVAILABLE (retryable)
+      * TurnCrashed           INTERNAL_ERROR (retryable)
+      * TurnFailed            what its journal says
+      * MessageDeleted        MESSAGE_DELETED
+      * KeyReused             VALIDATION_ERROR
+      * KeyOfOtherVersion     VALIDATION_ERROR
+      * EventNotReached       VALIDATION_ERROR
       + ConfirmationError
         * ConfirmationNotFound        CONFIRMATION_NOT_FOUND
         * ConfirmationAlreadyDecided  CONFIRMATION_ALREADY_DECIDED
         * ConfirmationExpired         TOOL_CONFIRMATION_TIMEOUT
-      + SummaryError
-        * SummaryNotFound       SUMMARY_NOT_FOUND
-        * SummaryNotPossible    VALIDATION_ERROR
-        * SummaryTimedOut       SERVICE_UNAVAILABLE (retryable)
+      * SummaryNotFound       SUMMARY_NOT_FOUND
+      * SummaryNotPossible    VALIDATION_ERROR
+      * SummaryTimedOut       SERVICE_UNAVAILABLE (retryable)
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,11 +38,7 @@ from typing import Any
 from sessions_app.errors import MochiError
 
 
-class TurnError(MochiError):
-    """Something about a turn as a whole."""
-
-
-class NoActiveTurn(TurnError):
+class NoActiveTurn(MochiError):
     """The session has no running turn to stop."""
 
     code = "NO_ACTIVE_TURN"
@@ -54,7 +47,7 @@ class NoActiveTurn(TurnError):
         super().__init__(f"Session {session_id} has no running turn.", session_id=session_id)
 
 
-class EventNotReached(TurnError):
+class EventNotReached(MochiError):
     """An event id names an event that its turn, which runs, has not come to."""
 
     code = "VALIDATION_ERROR"
@@ -68,29 +61,23 @@ class EventNotReached(TurnError):
         )
 
 
-class TooManyTurns(TurnError):
-    """This worker runs as many turns as it may (``MOCHI_MAX_ACTIVE_TURNS``)."""
+class TooManyTurns(MochiError):
+    """As many turns run as may: ``MOCHI_MAX_ACTIVE_TURNS``, ``MOCHI_MAX_TURNS_PER_CLIENT``."""
 
     code = "TOO_MANY_TURNS"
     retryable = True
 
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"{limit} turns are running already. Try again shortly.", limit=limit)
-
-
-class TooManyTurnsOfClient(TooManyTurns):
-    """This client runs as many turns as one may (``MOCHI_MAX_TURNS_PER_CLIENT``)."""
-
-    def __init__(self, limit: int) -> None:
-        TurnError.__init__(
-            self,
+    def __init__(self, limit: int, *, of_client: bool = False) -> None:
+        super().__init__(
             f"You have as many turns running as one client may ({limit}). Try again when one has "
-            "ended.",
+            "ended."
+            if of_client
+            else f"{limit} turns are running already. Try again shortly.",
             limit=limit,
         )
 
 
-class ShuttingDown(TurnError):
+class ShuttingDown(MochiError):
     """The server is stopping; what there was of the answer is on disk."""
 
     code = "SHUTTING_DOWN"
@@ -100,7 +87,7 @@ class ShuttingDown(TurnError):
         super().__init__("The server is shutting down.")
 
 
-class TooManyListeners(TurnError):
+class TooManyListeners(MochiError):
     """As many clients follow what changes as may (``MOCHI_MAX_LISTENERS``)."""
 
     code = "TOO_MANY_LISTENERS"
@@ -112,13 +99,13 @@ class TooManyListeners(TurnError):
         )
 
 
-class TurnLimitReached(TurnError):
+class TurnLimitReached(MochiError):
     """The turn took too long, said too much, or its model asked for tools too often."""
 
     code = "TURN_LIMIT_REACHED"
 
 
-class ToolLoop(TurnError):
+class ToolLoop(MochiError):
     """The model repeated a call whose result stayed the same; its last call did not run."""
 
     code = "TOOL_LOOP"
@@ -133,7 +120,7 @@ class ToolLoop(TurnError):
         )
 
 
-class EmptyAnswer(TurnError):
+class EmptyAnswer(MochiError):
     """The model was asked twice, and its answers held neither text nor a call."""
 
     code = "EMPTY_ANSWER"
@@ -152,7 +139,7 @@ class EmptyAnswer(TurnError):
         )
 
 
-class AnswerInvalid(TurnError):
+class AnswerInvalid(MochiError):
     """The model's answer does not fit the schema of the request, also after two corrections."""
 
     code = "ANSWER_INVALID"
@@ -166,7 +153,7 @@ class AnswerInvalid(TurnError):
         self.details["content"] = content  # longer than other texts in errors
 
 
-class NothingToContinue(TurnError):
+class NothingToContinue(MochiError):
     """A chat request without a message found no user message to answer."""
 
     code = "VALIDATION_ERROR"
@@ -179,7 +166,7 @@ class NothingToContinue(TurnError):
         )
 
 
-class MissingToolResult(TurnError):
+class MissingToolResult(MochiError):
     """The client was asked to run a tool, and its next request lacks the result."""
 
     code = "MISSING_TOOL_RESULT"
@@ -192,7 +179,7 @@ class MissingToolResult(TurnError):
         )
 
 
-class TurnInterrupted(TurnError):
+class TurnInterrupted(MochiError):
     """The process that ran the turn died; what clients had seen is in the session."""
 
     code = "TURN_INTERRUPTED"
@@ -212,7 +199,7 @@ class TurnLost(TurnInterrupted):
     """
 
 
-class JournalUnavailable(TurnError):
+class JournalUnavailable(MochiError):
     """A turn's words can't be kept just now; what there was of the answer is in the session."""
 
     code = "SERVICE_UNAVAILABLE"
@@ -225,7 +212,7 @@ class JournalUnavailable(TurnError):
         )
 
 
-class TurnCrashed(TurnError):
+class TurnCrashed(MochiError):
     """A defect of this server ended the turn; the log has the traceback."""
 
     retryable = True
@@ -234,7 +221,7 @@ class TurnCrashed(TurnError):
         super().__init__("An unexpected error ended the turn.")
 
 
-class TurnFailed(TurnError):
+class TurnFailed(MochiError):
     """A turn of another process failed; code and words are those of its journal."""
 
     def __init__(self, code: str, message: str, *, retryable: bool = False, **details: Any) -> None:
@@ -243,7 +230,7 @@ class TurnFailed(TurnError):
         self.retryable = retryable
 
 
-class MessageDeleted(TurnError):
+class MessageDeleted(MochiError):
     """A request was repeated whose message, or whose answer, was deleted since."""
 
     code = "MESSAGE_DELETED"
@@ -257,7 +244,7 @@ class MessageDeleted(TurnError):
         )
 
 
-class KeyReused(TurnError):
+class KeyReused(MochiError):
     """An ``Idempotency-Key`` came again with another request."""
 
     code = "VALIDATION_ERROR"
@@ -269,7 +256,7 @@ class KeyReused(TurnError):
         )
 
 
-class KeyOfOtherVersion(TurnError):
+class KeyOfOtherVersion(MochiError):
     """An ``Idempotency-Key`` is in use by a newer server on the same data directory."""
 
     code = "VALIDATION_ERROR"
@@ -281,7 +268,7 @@ class KeyOfOtherVersion(TurnError):
         )
 
 
-class HistoryChanged(TurnError):
+class HistoryChanged(MochiError):
     """The session has messages that a request does not expect; it is read again and sent again."""
 
     code = "MESSAGE_CHANGED"
@@ -332,11 +319,7 @@ class ConfirmationExpired(ConfirmationError):
         )
 
 
-class SummaryError(MochiError):
-    """Something about a session's summary."""
-
-
-class SummaryNotFound(SummaryError):
+class SummaryNotFound(MochiError):
     """The session has no summary yet; `details.due` says whether one is on its way."""
 
     code = "SUMMARY_NOT_FOUND"
@@ -349,13 +332,13 @@ class SummaryNotFound(SummaryError):
         )
 
 
-class SummaryNotPossible(SummaryError):
+class SummaryNotPossible(MochiError):
     """There is nothing to summarize, or the model can't write summaries."""
 
     code = "VALIDATION_ERROR"
 
 
-class SummaryTimedOut(SummaryError):
+class SummaryTimedOut(MochiError):
     """The model took too long over a summary."""
 
     code = "SERVICE_UNAVAILABLE"

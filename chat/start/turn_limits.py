@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from chat.errors import TooManyTurns, TooManyTurnsOfClient
+from chat.errors import TooManyTurns
 from mochi_project.principal import DEFAULT_OWNER, principal
 
 MOST_RESUMED = 8
@@ -60,15 +60,14 @@ class TurnPlaces:
         """Take a place for a turn of a client; return the function that releases it.
 
         Raises:
-            TooManyTurns: The maximum number of turns runs.
-            TooManyTurnsOfClient: The client's maximum number of turns runs.
+            TooManyTurns: The maximum number of turns runs, of all clients or of this one.
         """
         if self.is_full:
             raise TooManyTurns(self._active)
         counted = client if self._per_client else None
         if counted is not None:
             if self._taken_by[counted] >= self._per_client:
-                raise TooManyTurnsOfClient(self._per_client)
+                raise TooManyTurns(self._per_client, of_client=True)
             self._taken_by[counted] += 1
         self._taken += 1
         return partial(self._give_back, counted)

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from chat.errors import TurnError
 from chat.service import ChatRequest, OpenTurn
 from chat.stream.events import Event
 from chat.stream.numbered_event import NumberedEvent, Push
@@ -15,7 +14,7 @@ from chat.turn.outcome import Outcome
 from dialects_app.chat_completions.view import complete
 from dialects_app.shared.parsed_request import RequestContext
 from models_app.language_model import ModelInfo
-from sessions_app.errors import SessionExists, SessionNotFound
+from sessions_app.errors import SessionExists, SessionNotFound, ValidationFailed
 from sessions_app.session import Session, make_session
 from tests.unit.dialects_app.chat_completions.bodies import body_of
 from tests.unit.dialects_app.chat_completions.journals import DONE, STARTED, TURN, said
@@ -134,8 +133,8 @@ async def test_who_leaves_while_the_answer_is_made_leaves_the_turn():
 
 @pytest.mark.parametrize("streams", [False, True])
 async def test_a_turn_that_ended_before_its_first_event_is_a_plain_error(streams):
-    chat = Chat([], TurnError("No.", field="think"))
-    with pytest.raises(TurnError) as raised:
+    chat = Chat([], ValidationFailed("No.", field="think"))
+    with pytest.raises(ValidationFailed) as raised:
         await ask(chat, stream=streams)
     assert raised.value.details["field"] == "reasoning_effort"
     assert chat.left == 1
