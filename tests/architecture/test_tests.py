@@ -41,6 +41,7 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
         "unsaved_turns",
         "versions",
     },
+    "chat/activity": {"open_questions"},
     "chat/approvals": {
         "confirmation_races",
         "lost_questions",
