@@ -22,7 +22,7 @@ from chat.start.inbox_drain import InboxDrain
 from chat.start.preparation import ChatPreparation, TurnPreparer
 from chat.start.queued_messages import QueuedPreparation
 from chat.start.resuming import TurnTakeover
-from chat.start.turn_limits import TurnLimits, TurnPlaces, call_at_end, client_of_owner
+from chat.start.turn_limits import TurnPlaces, call_at_end, client_of_owner
 from chat.start.turn_request import TurnRequest, admitted
 from chat.storage.journal import TurnJournal
 from chat.storage.signal_inbox import SignalInbox
@@ -56,7 +56,7 @@ class TurnRegistry:
     ``on_answer`` is called with the session of every final answer, once it is on disk; without it
     no summary is noted down as due.
 
-    ``places`` are shared by registries of several storages; without them it has its own.
+    ``places`` are shared by registries of several storages.
 
     ``forget`` is called in a thread, with a session that shall not be kept, once its turn has
     ended and nobody listens to it any more. Without it, sessions stay.
@@ -68,13 +68,12 @@ class TurnRegistry:
         repository: SessionRepository,
         journal: TurnJournal,
         preparer: TurnPreparer,
-        limits: TurnLimits,
+        places: TurnPlaces,
         recovery: TurnRecovery,
         signals: Signals,
         remote: RemoteTurns,
         confirmation_store: ConfirmationStore,
         on_answer: Callable[[str], None] | None = None,
-        places: TurnPlaces | None = None,
         forget: Callable[[str], None] | None = None,
         observer: TurnObserver = TURN_LOG,
         in_thread: InThread = asyncio.to_thread,
@@ -84,8 +83,7 @@ class TurnRegistry:
         self._build = partial(build_engine, preparer, confirmation_store, observer)
         self._deadline, self._when_key_ends = deadline, when_key_ends
         self._on_answer = on_answer
-        self._preparer, self._limits = preparer, limits
-        self._places = places or TurnPlaces(limits.active, limits.per_client)
+        self._preparer, self._places = preparer, places
         self._removal = Removal(forget, in_thread) if forget is not None else None
         self._remote = remote
         self._inbox = SignalInbox(signals, self._obey)
@@ -325,7 +323,7 @@ class TurnRegistry:
         """Run a claimed turn, and note how other processes can go on with it, if they may."""
         self._inbox.open()
         self._loop = asyncio.get_running_loop()
-        job, seconds = claimed.job, self._limits.seconds
+        job, seconds = claimed.job, self._places.seconds
         session_id = job.session.session_id
         noted = self._resumer.takeover.noted(request, job.session)
         if job.resumed is not None:
@@ -344,7 +342,7 @@ class TurnRegistry:
                 noted=noted,
             )
         self._live[session_id] = turn
-        turn.end_within(seconds, self._limits.seconds)
+        turn.end_within(seconds, self._places.seconds)
         turn.end_with_key(request.key_id, self._when_key_ends)
         turn.task.add_done_callback(partial(self._ended, turn))
         self._inbox.ready(turn.turn_id)

@@ -27,7 +27,7 @@ from chat.remote.remote_turns import RemoteTurns
 from chat.service import ChatService, SessionSpace
 from chat.settings import ChatSettings
 from chat.start.preparation import TurnPreparer
-from chat.start.turn_limits import TurnLimits, TurnPlaces
+from chat.start.turn_limits import TurnPlaces
 from chat.start.windows import ContextWindows
 from chat.storage.change_log import NO_SESSION, ChangeLog
 from chat.storage.files.change_log import ChangeWatcher, FileChangeLog
@@ -94,18 +94,11 @@ def _threads(services: Services) -> WorkThreads:
     return threads
 
 
-def _limits(services: Services) -> TurnLimits:
-    settings = services.get(ChatSettings)
-    return TurnLimits(
-        active=settings.max_active_turns,
-        seconds=settings.turn_timeout_seconds,
-        per_client=settings.max_turns_per_client,
-    )
-
-
 def _places(services: Services) -> TurnPlaces:
-    limits = services.get(TurnLimits)
-    return TurnPlaces(limits.active, limits.per_client)
+    settings = services.get(ChatSettings)
+    return TurnPlaces(
+        settings.max_active_turns, settings.max_turns_per_client, settings.turn_timeout_seconds
+    )
 
 
 def _windows(services: Services) -> ContextWindows:
@@ -172,7 +165,6 @@ def _space(
         signals=signals,
         remote=remote,
         preparer=services.get(TurnPreparer),
-        limits=services.get(TurnLimits),
         confirmation_store=storage.confirmation_store,
         on_answer=on_answer,
         places=services.get(TurnPlaces),
@@ -373,7 +365,6 @@ FACTORIES: Mapping[type | str, Factory] = {
     ActivityFeeds: lambda _: ActivityFeeds(),
     StorageEngine: lambda services: StorageEngine(services.get(ChatSettings)),
     LoginNotice: _login_notice,
-    TurnLimits: _limits,
     TurnPlaces: _places,
 }
 OWNED: Mapping[type | str, Factory] = {

@@ -10,7 +10,7 @@ from chat.approvals.store import ConfirmationStore
 from chat.notices.notice import TRIES, Notice
 from chat.settings import NoticeEvent
 from chat.storage.task_queue import TaskQueue
-from chat.turn.observer import ToolEnd, ToolStart, TurnEnd, TurnStart
+from chat.turn.observer import TurnEnd, TurnObserver
 from chat.turn.state_machine import State
 
 logger = logging.getLogger(__name__)
@@ -52,8 +52,8 @@ class NoticeQueue:
             logger.exception("a notification could not be queued")
 
 
-class Notifier:
-    """Queues notices of the questions and turns of an owner's sessions; a ``TurnObserver``.
+class Notifier(TurnObserver):
+    """Queues notices of the questions and turns of an owner's sessions.
 
     Args:
         queue: The queue; None if nobody is told of anything.
@@ -85,21 +85,12 @@ class Notifier:
                 for question in store.pending(session_id):
                     self.question_changed(question, False)
 
-    def turn_started(self, turn: TurnStart, /) -> None:
-        """Do nothing."""
-
     def turn_ended(self, turn: TurnEnd, /) -> None:
         """Have people told that a turn completed, or failed."""
         event, start = _EVENT_OF_STATE.get(turn.state), turn.start
         if event is not None:
             code = turn.error_code or ""
             self._add(event, start.session_id, start.turn_id, int(time.time()), code)
-
-    def tool_started(self, start: ToolStart, /) -> None:
-        """Do nothing."""
-
-    def tool_ended(self, end: ToolEnd, /) -> None:
-        """Do nothing."""
 
     def _add(
         self, event: NoticeEvent, session_id: str, subject: str, since: int, code: str = ""

@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,35 +13,23 @@ MOST_RESUMED = 8
 """The turns of dead processes that go on at once until their first output."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnLimits:
-    """Limits on the number of turns at once, and on their duration.
-
-    Attributes:
-        active: Turns that may run at once in this process.
-        seconds: How long a turn may take, in seconds.
-        per_client: Turns that one client may have running in this process; 0 for any number.
-    """
-
-    active: int
-    seconds: float
-    per_client: int = 0
-
-
 class TurnPlaces:
     """Counts the running turns of this process; several registries may share it.
 
     Args:
         active: The maximum number of running turns.
         per_client: The maximum number of running turns of a client; 0 for no limit.
+        seconds: How long a turn may take.
 
     Attributes:
+        seconds: As above.
         when_free: Called each time that a place is given back.
         suspects: Those of turns that died without output, until their first output.
         resumed: Those of other turns of dead processes, until their first output.
     """
 
-    def __init__(self, active: int, per_client: int = 0) -> None:
+    def __init__(self, active: int, per_client: int = 0, seconds: float = 1800.0) -> None:
+        self.seconds = seconds
         self._active = active
         self._per_client = per_client
         self._taken = 0

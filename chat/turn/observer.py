@@ -1,10 +1,8 @@
-"""Declares the port that observes turns and tool calls, and logs turns (docs/decisions/0048)."""
+"""Declares what observes turns and tool calls, and logs turns (docs/decisions/0048)."""
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal
 
 import msgspec
 
@@ -80,6 +78,16 @@ class ToolEnd(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     result: ToolResult | None = None
 
+    @classmethod
+    def of(cls, start: ToolStart, result: ToolResult | None, seconds: float) -> "ToolEnd":
+        """Return the end of a call with this result."""
+        if result is None:
+            outcome = "interrupted"
+        else:
+            outcome = "ok" if result.success else result.error_code or "failed"
+        server = result.server if result else None
+        return cls(start=start, outcome=outcome, server=server, seconds=seconds, result=result)
+
 
 class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that has ended.
@@ -105,78 +113,30 @@ class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
 
 
-class TurnObserver(Protocol):
-    """Observes the turns of this process. Called on the event loop: must not block or raise.
+class TurnObserver:
+    """Observes the turns of this process; does nothing by itself.
 
-    The end of a dead process's turn is not observed; ``chat.remote.recovery`` seals it.
+    Called on the event loop: must not block or raise. The end of a dead process's turn is not
+    observed; ``chat.remote.recovery`` seals it.
     """
 
     def turn_started(self, turn: TurnStart, /) -> None:
         """Observe the start of a turn, whose session is claimed."""
-        ...
 
     def turn_ended(self, turn: TurnEnd, /) -> None:
         """Observe the end of a turn; called once for each start."""
-        ...
 
     def tool_started(self, start: ToolStart, /) -> None:
         """Observe the start of a tool call, which was allowed and, if necessary, approved.
 
         Called in the task that runs the tool, so context variables set here apply to it.
         """
-        ...
 
     def tool_ended(self, end: ToolEnd, /) -> None:
         """Observe the end of a tool call; called once for each start, in the same task."""
-        ...
 
 
-class ToolCallInProgress:
-    """Measures one call, as a context manager, and notifies the observer of its start and end.
-
-    Attributes:
-        result: The result, once there is one.
-    """
-
-    __slots__ = ("_begun", "_observer", "_start", "result")
-
-    def __init__(self, observer: TurnObserver, start: ToolStart) -> None:
-        self.result: ToolResult | None = None
-        self._observer = observer
-        self._start = start
-        self._begun = time.perf_counter()
-
-    def __enter__(self) -> Self:
-        """Notify the observer of the start."""
-        self._observer.tool_started(self._start)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Notify the observer of the end."""
-        result = self.result
-        self._observer.tool_ended(
-            ToolEnd(
-                start=self._start,
-                outcome=_outcome(result),
-                server=result.server if result else None,
-                seconds=time.perf_counter() - self._begun,
-                result=result,
-            )
-        )
-
-
-def _outcome(result: ToolResult | None) -> str:
-    if result is None:
-        return "interrupted"
-    return "ok" if result.success else result.error_code or "failed"
-
-
-class TurnObservers:
+class TurnObservers(TurnObserver):
     """Passes turns to several observers, in order."""
 
     def __init__(self, observers: Sequence[TurnObserver]) -> None:
@@ -203,7 +163,7 @@ class TurnObservers:
             each.tool_ended(end)
 
 
-class TurnLog:
+class TurnLog(TurnObserver):
     """Logs turns: a line at DEBUG for the start, and one at INFO for the end."""
 
     def turn_started(self, turn: TurnStart, /) -> None:
@@ -223,12 +183,6 @@ class TurnLog:
         if turn.error_code is not None:
             extra["code"] = turn.error_code
         logger.info("turn ended", extra={**extra, "sentence": _sentence_on(turn)})
-
-    def tool_started(self, start: ToolStart, /) -> None:
-        """Do nothing: tool calls are logged elsewhere."""
-
-    def tool_ended(self, end: ToolEnd, /) -> None:
-        """Do nothing."""
 
 
 def _sentence_on(turn: TurnEnd) -> str:

@@ -21,12 +21,7 @@ from chat.stream.events import (
 from chat.turn.call_questions import CallQuestions
 from chat.turn.call_queues import CallQueues
 from chat.turn.delegation import CallingTurn, Delegate
-from chat.turn.observer import (
-    TURN_LOG,
-    ToolCallInProgress,
-    ToolStart,
-    TurnObserver,
-)
+from chat.turn.observer import TURN_LOG, ToolEnd, ToolStart, TurnObserver
 from chat.turn.progress import ProgressReport
 from chat.turn.round import CallState, Round
 from models_app.call_arguments import fault_of
@@ -268,26 +263,27 @@ class ToolCallRunner:
             is_agent=is_agent,
             arguments=item.arguments,
         )
-        with ToolCallInProgress(self._observer, start) as observed:
-            try:
-                if not self._available.allows(name):
-                    raise ToolNotFound(name)
-                if (fault := fault_of(item.arguments)) is not None:
-                    raise ArgumentsInvalid([fault])
-                if self._delegate is not None and is_agent:
-                    result = await self._delegate.run(invocation, turn)
-                elif self._available.finds_tools(name):
-                    known = self._available.tools
-                    result = await asyncio.to_thread(find_tools, item.arguments, known)
-                else:
-                    result = await questions.call(self._toolset, invocation)
-            except MochiError as error:
-                result = ToolResult(
-                    success=False, error_message=error.message, error_code=error.code
-                )
-                is_agent = False
-            observed.result = result
-        return result, round((time.perf_counter() - started) * 1000, 3), is_agent
+        self._observer.tool_started(start)
+        result: ToolResult | None = None
+        try:
+            if not self._available.allows(name):
+                raise ToolNotFound(name)
+            if (fault := fault_of(item.arguments)) is not None:
+                raise ArgumentsInvalid([fault])
+            if self._delegate is not None and is_agent:
+                result = await self._delegate.run(invocation, turn)
+            elif self._available.finds_tools(name):
+                known = self._available.tools
+                result = await asyncio.to_thread(find_tools, item.arguments, known)
+            else:
+                result = await questions.call(self._toolset, invocation)
+        except MochiError as error:
+            result = ToolResult(success=False, error_message=error.message, error_code=error.code)
+            is_agent = False
+        finally:
+            seconds = time.perf_counter() - started
+            self._observer.tool_ended(ToolEnd.of(start, result, seconds))
+        return result, round(seconds * 1000, 3), is_agent
 
 
 def refusals(calls: Sequence[DecidedCall]) -> list[CallOutcome]:

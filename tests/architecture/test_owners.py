@@ -33,7 +33,6 @@ HOLDING_NOTHING_OF_AN_OWNER = {
     "agents_app.catalogue.AgentCatalogue": "the folders of agents, which all share",
     "chat.activity.feed.ActivityFeeds": "counts listeners",
     "chat.conversation_storage.StorageEngine": "opens storages at places that it is told",
-    "chat.start.turn_limits.TurnLimits": "settings",
     "chat.start.turn_limits.TurnPlaces": "counts turns by owner",
     "chat.notices.notifier.NoticeQueue": "notices, each with its owner",
     "chat.storage.files.change_log.ChangeWatcher": "watches directories that it is told",

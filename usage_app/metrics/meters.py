@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from chat.turn.observer import ToolEnd, ToolStart, TurnEnd, TurnStart
+from chat.turn.observer import ToolEnd, TurnEnd, TurnObserver, TurnStart
 from mochi_project.principal import principal
 from models_app.model_calls import CANCELLED, OK, ModelCall, ModelCallStart
 from usage_app.metrics import names
@@ -24,11 +24,10 @@ NOT_FOUND = "TOOL_NOT_FOUND"
 FIRST_TOKEN_BUCKETS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)
 
 
-class Meters:
+class Meters(TurnObserver):
     """Counts the turns, model calls and tool calls of this process.
 
-    A ``ModelCallObserver`` and a ``TurnObserver``. Nothing is counted per token
-    (docs/decisions/0048).
+    Also a ``ModelCallObserver``. Nothing is counted per token (docs/decisions/0048).
 
     Args:
         files: The files that all processes count in.
@@ -69,9 +68,6 @@ class Meters:
         self._turns.labels(state, turn.start.dialect).inc()
         if self._owners is not None:
             self._owner_turns.labels(self._owners(principal().owner), state).inc()
-
-    def tool_started(self, _: ToolStart, /) -> None:
-        """Do nothing: calls are counted when they end."""
 
     def tool_ended(self, end: ToolEnd, /) -> None:
         """Count a tool call."""

@@ -22,7 +22,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from chat.turn.observer import ToolEnd, ToolStart, TurnEnd, TurnStart
+from chat.turn.observer import ToolEnd, ToolStart, TurnEnd, TurnObserver, TurnStart
 from models_app.model_calls import CANCELLED, OK, ModelCall, ModelCallStart
 from sessions_app.surrogates import join_surrogates
 from tools_app.mcp.naming import server_of
@@ -42,8 +42,8 @@ _calling: ContextVar[ModelCallStart | None] = ContextVar("traced_call", default=
 """The model call that the current task made last; its headers are those of the open span."""
 
 
-class SpanObserver:
-    """Observes turns and model calls as spans (``TurnObserver``, ``ModelCallObserver``).
+class SpanObserver(TurnObserver):
+    """Observes turns and model calls as spans; also a ``ModelCallObserver``.
 
     Args:
         tracer: Returns the tracer.

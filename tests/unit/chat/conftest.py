@@ -22,7 +22,7 @@ from chat.remote.recovery import TurnRecovery
 from chat.remote.remote_turns import RemoteTurns
 from chat.service import SessionSpace
 from chat.start.preparation import TurnPreparer
-from chat.start.turn_limits import TurnLimits, TurnPlaces
+from chat.start.turn_limits import TurnPlaces
 from chat.start.windows import ContextWindows
 from chat.storage.files.journals import FileTurnJournal
 from chat.storage.files.signals import FileSignals
@@ -196,10 +196,9 @@ class House:
             recovery=self.recovery,
             signals=self.signals,
             remote=self.remote,
-            places=places,
             forget=self.ephemeral.forget if ephemeral else None,
             preparer=self.preparer,
-            limits=TurnLimits(active=active, seconds=seconds, per_client=per_client),
+            places=places or TurnPlaces(active, per_client, seconds),
             confirmation_store=self.confirmation_store,
             observer=self.seen,
             on_answer=on_answer,
