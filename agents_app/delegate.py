@@ -14,7 +14,6 @@ from agents_app.errors import AgentNotFound
 from agents_app.model_choice import ModelChoice
 from agents_app.narration import Narration
 from agents_app.output import attachments_of, output_of
-from agents_app.phases import AgentPhases
 from agents_app.preparation import AgentPreparation
 from agents_app.prompts import EphemeralPrompts
 from agents_app.sessions import AgentSessions
@@ -29,6 +28,7 @@ from chat.turn.delegation import CallingTurn
 from chat.turn.engine import TurnEngine
 from chat.turn.observer import TURN_LOG, TurnObserver
 from chat.turn.outcome import Outcome
+from chat.turn.phases import PhasePrompts
 from chat.turn.state_machine import Input, State
 from chat.turn.tool_calls import ToolCallRunner
 from sessions_app.decoding import convert_to
@@ -136,7 +136,7 @@ class AgentDelegate:
             session_id = await asyncio.to_thread(
                 self.sessions.of_call, agent.name, model, invocation
             )
-        phases = AgentPhases(
+        phases = PhasePrompts(
             planning=await self.prompts.planning(), execution=await self.prompts.execution()
         )
         preparation = AgentPreparation(

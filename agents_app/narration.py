@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from agents_app.phases import AgentPhases
 from chat.stream.agent_events import (
     AgentComplete,
     AgentExecution,
@@ -23,6 +22,7 @@ from chat.stream.events import (
     ToolResultReceived,
 )
 from chat.stream.notes import Note
+from chat.turn.phases import PhasePrompts
 
 
 class Narration:
@@ -38,7 +38,7 @@ class Narration:
     """
 
     def __init__(
-        self, agent_name: str, *, call_index: int, tool_call_id: str, phases: AgentPhases
+        self, agent_name: str, *, call_index: int, tool_call_id: str, phases: PhasePrompts
     ) -> None:
         self._who: dict[str, Any] = {
             "agent_name": agent_name,

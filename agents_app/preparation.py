@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from agents_app.agent import AgentDefinition
-from agents_app.phases import AgentPhases
 from chat.context.history import Continuation, continue_from
 from chat.start.offered_tools import with_own_tools
 from chat.start.preparation import Prepare, TurnPreparer, plan_turn, user_message
 from chat.turn.job import LoadedLookUp, TurnJob
+from chat.turn.phases import PhasePrompts
 from models_app.language_model import ModelInfo
 from sessions_app.calls import open_calls
 from sessions_app.ids_and_clock import new_message_id, utc_now
@@ -46,7 +46,7 @@ class AgentPreparation:
     info: ModelInfo | None
     settings: ToolSettings
     preparer: TurnPreparer
-    phases: AgentPhases
+    phases: PhasePrompts
     max_iterations: int
 
     def must_ask(self, session: Session) -> bool:  # noqa: ARG002 - the port's

@@ -1,7 +1,6 @@
 """Represents a turn that runs in this process, for its listeners: listen, wait, leave."""
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -22,54 +21,32 @@ ANSWERED_SECONDS = 0.02
 """The pause until a turn has probably noticed an answer."""
 
 
-@dataclass(slots=True, kw_only=True)
 class LiveTurn:
-    """A turn that runs in this process, as its listeners see it.
+    """A turn that runs in this process, as its listeners see it. It starts when this is made.
 
     Attributes:
+        first_subscription: That of its starter, who listens before it has said a word.
         detached: Whether it goes on without listeners.
         keep: Whether a session that is not saved stays after the turn.
         noted: What its journal says of its request, if another process may go on with it.
     """
 
-    turn_id: str
-    owner: str
-    session_id: str
-    started_at: str
-    detached: bool
-    engine: TurnEngine
-    stream: TurnStream
-    first_subscription: Subscription
-    task: asyncio.Task[Outcome]
-    keep: bool
-    noted: JobNoted | None
-
-    @classmethod
-    def begin(
-        cls,
+    def __init__(
+        self,
         engine: TurnEngine,
         stream: TurnStream,
         *,
         owner: str,
-        session_id: str,
         detached: bool,
         keep: bool,
-        noted: JobNoted | None = None,
-    ) -> "LiveTurn":
-        """Start a turn, whose starter listens to it before it has said a word."""
-        return cls(
-            turn_id=stream.turn_id,
-            owner=owner,
-            session_id=session_id,
-            started_at=utc_now(),
-            detached=detached,
-            engine=engine,
-            stream=stream,
-            first_subscription=stream.subscribe(),
-            task=engine.start(),
-            keep=keep,
-            noted=noted,
-        )
+        noted: JobNoted | None,
+    ) -> None:
+        self.turn_id, self.session_id = stream.turn_id, stream.session_id
+        self.owner, self.started_at = owner, utc_now()
+        self.engine, self.stream = engine, stream
+        self.detached, self.keep, self.noted = detached, keep, noted
+        self.first_subscription = stream.subscribe()
+        self.task = engine.start()
 
     def end_within(self, seconds: float, most: float) -> None:
         """End the turn with an error after these seconds, of the most that it may take."""

@@ -332,11 +332,10 @@ class TurnRegistry:
         elif noted is not None and noted.is_wanted:
             claimed.stream.note(noted)
         with acting_for(request.principal):
-            turn = LiveTurn.begin(
+            turn = LiveTurn(
                 self._build(claimed, request),
                 claimed.stream,
                 owner=claimed.owner,
-                session_id=session_id,
                 detached=request.detached or (noted is not None and noted.detached),
                 keep=keep,
                 noted=noted,

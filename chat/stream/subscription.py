@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from chat.storage.journal import JournalSlice
 from chat.stream.event_queue import EventQueue
@@ -10,22 +10,12 @@ from chat.stream.journal_errors import broken_off
 from chat.stream.numbered_event import NumberedEvent, numbered_events
 from sessions_app.errors import StorageUnavailable
 
+if TYPE_CHECKING:
+    from chat.stream.turn_stream import TurnStream
+
 RETRY_SECONDS = 0.25  # before a journal is read again that could not be reached
 
 ReadJournal = Callable[[int], Awaitable[JournalSlice]]
-
-
-class Subscribable(Protocol):
-    """Delivers a turn's events to its subscriptions."""
-
-    turn_id: str
-    session_id: str
-    last_number: int
-    journalled: int
-    ended: bool
-
-    def unsubscribe(self, subscription: "Subscription") -> None:
-        """Stop sending to a listener. Idempotent."""
 
 
 class Subscription(EventQueue):
@@ -37,7 +27,7 @@ class Subscription(EventQueue):
 
     __slots__ = ("_position", "_read_journal", "_stream")
 
-    def __init__(self, stream: Subscribable, read_journal: ReadJournal, after: int | None) -> None:
+    def __init__(self, stream: "TurnStream", read_journal: ReadJournal, after: int | None) -> None:
         super().__init__(
             stream.turn_id,
             ended=stream.ended,

@@ -83,8 +83,12 @@ class TurnActions:
         )
 
     def perform(self, action: Action) -> Awaitable[Input | None]:
-        """Perform an action; the returned input is the next one of the state machine."""
-        return PERFORMED[action](self)
+        """Perform an action, which has the name of its method.
+
+        The returned input is the next one of the state machine.
+        """
+        method: Callable[[], Awaitable[Input | None]] = getattr(self, action)
+        return method()
 
     async def ask_for_plan(self) -> Input:
         """Ask the model what to do, in the first of two phases."""
@@ -373,28 +377,3 @@ class TurnActions:
         if self._answer is None:
             raise TurnCrashed
         return self._answer
-
-
-PERFORMED: dict[Action, Callable[[TurnActions], Awaitable[Input | None]]] = {
-    Action.ASK_FOR_PLAN: TurnActions.ask_for_plan,
-    Action.ASK_MODEL: TurnActions.ask_model,
-    Action.CONTINUE_ANSWER: TurnActions.continue_answer,
-    Action.DROP_CALLS: TurnActions.drop_calls,
-    Action.ASK_APPROVAL: TurnActions.ask_approval,
-    Action.RUN_TOOLS: TurnActions.run_tools,
-    Action.SAVE_ROUND: TurnActions.save_round,
-    Action.SAVE_ANSWER: TurnActions.save_answer,
-    Action.SAVE_CANCELLED: TurnActions.save_cancelled,
-    Action.SAVE_INTERRUPTED: TurnActions.save_interrupted,
-    Action.LEAVE: TurnActions.leave,
-    Action.BLAME_EMPTY_ANSWER: TurnActions.blame_empty_answer,
-    Action.BLAME_ROUND_LIMIT: TurnActions.blame_round_limit,
-    Action.TAKE_STEERS: TurnActions.take_steers,
-    Action.REPORT_CONTINUATION: TurnActions.report_continuation,
-    Action.REPORT_COMPLETE: TurnActions.report_complete,
-    Action.REPORT_CANCELLED: TurnActions.report_cancelled,
-    Action.REPORT_ERROR: TurnActions.report_error,
-    Action.REPORT_SUSPENDED: TurnActions.report_suspended,
-    Action.NOTE_HAND_OVER: TurnActions.note_hand_over,
-    Action.REPORT_LOSS: TurnActions.report_loss,
-}

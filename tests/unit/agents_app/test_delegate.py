@@ -8,13 +8,13 @@ import structlog.contextvars  # noqa: F401 - a turn imports it, which would bloc
 
 from agents_app.delegate import AgentRun
 from agents_app.narration import Narration
-from agents_app.phases import AgentPhases
 from chat.approvals.approver import Approver
 from chat.errors import ShuttingDown, TurnLost
 from chat.start.claiming import TurnClaimer
 from chat.start.preparation import ChatPreparation
 from chat.turn.call_queues import CallQueues
 from chat.turn.delegation import CallingTurn
+from chat.turn.phases import PhasePrompts
 from chat.turn.state_machine import State
 from models_app.language_model import TextDelta
 from tests.unit.chat.conftest import NoTools
@@ -53,7 +53,7 @@ async def agent_run(node, *, stopped_by):
             "helper",
             call_index=0,
             tool_call_id="c1",
-            phases=AgentPhases(planning="Plan.", execution="Work."),
+            phases=PhasePrompts(planning="Plan.", execution="Work."),
         ),
         toolset=NoTools(),
         claimer=TurnClaimer(

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from chat.turn import engine
-from chat.turn.actions import PERFORMED, TurnActions
-from chat.turn.state_machine import Action, Input, State
+from chat.turn.actions import TurnActions
+from chat.turn.state_machine import Input, State
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.messages import ToolCall, ToolMessage, ToolSpec
 from tests.unit.chat.turns import HELLO, names, run
@@ -71,7 +71,7 @@ async def test_a_cancel_beside_an_approval_stops_the_turn(make_house, ticks):
 
 
 @pytest.mark.parametrize(
-    ("step", "policy"), [("SAVE_ROUND", "always_confirm"), ("ASK_APPROVAL", "never_confirm")]
+    ("step", "policy"), [("save_round", "always_confirm"), ("ask_approval", "never_confirm")]
 )
 async def test_a_swallowed_cancellation_is_seen_before_the_next_step(
     make_house, monkeypatch, step, policy
@@ -79,7 +79,7 @@ async def test_a_swallowed_cancellation_is_seen_before_the_next_step(
     house = make_house(tools := Deaf())
     house.model.say([call()], [Finished()])
     session_id = await house.new_session(tools=["wait"], policy=policy)
-    perform = PERFORMED[Action[step]]
+    perform = getattr(TurnActions, step)
 
     async def swallow(actions):
         house.turns.get(session_id).engine.stop(Input.CANCEL_REQUESTED)
@@ -87,7 +87,7 @@ async def test_a_swallowed_cancellation_is_seen_before_the_next_step(
             await asyncio.sleep(1)
         return await perform(actions)
 
-    monkeypatch.setitem(PERFORMED, Action[step], swallow)
+    monkeypatch.setattr(TurnActions, step, swallow)
     events, outcome = await run(house, session_id)
     assert outcome.state is State.CANCELLED
     assert tools.runs == 0

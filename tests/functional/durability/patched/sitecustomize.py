@@ -9,7 +9,7 @@ from pathlib import Path
 from chat.approvals import answers, approver
 from chat.remote import journal_follower
 from chat.stream import heartbeat
-from chat.turn.actions import PERFORMED, Action, TurnActions
+from chat.turn.actions import TurnActions
 
 report_complete = TurnActions.report_complete
 
@@ -22,7 +22,7 @@ async def die_or_report(self: TurnActions) -> None:
     await report_complete(self)
 
 
-PERFORMED[Action.REPORT_COMPLETE] = die_or_report
+TurnActions.report_complete = die_or_report
 
 if switches := os.environ.get("MOCHI_E2E_FAULTS"):
     from tests.unit.chat.disk import FailingDisk

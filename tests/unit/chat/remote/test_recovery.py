@@ -14,8 +14,8 @@ import pytest
 from chat.remote.recovery import TurnRecovery
 from chat.remote.sealing_schedule import LONGEST_SECONDS, SealingSchedule
 from chat.start.turn_request import TurnRequest
-from chat.turn.actions import PERFORMED, TurnActions
-from chat.turn.state_machine import Action, State
+from chat.turn.actions import TurnActions
+from chat.turn.state_machine import State
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.messages import (
     INTERRUPTED_RESULT,
@@ -127,7 +127,7 @@ async def test_nobody_ends_the_journal_of_a_turn_that_is_about_to(house, make_ho
 
     house.model.say_text("Hi")
     session_id = await house.new_session()
-    with patch.dict(PERFORMED, {Action.REPORT_COMPLETE: report_later}):
+    with patch.object(TurnActions, "report_complete", report_later):
         turn = await house.turns.start(session_id, HELLO)
         elsewhere = make_house()
         while await asyncio.to_thread(house.sessions.repository.claim_of, session_id):

@@ -1,4 +1,5 @@
 import ast
+import inspect
 from pathlib import Path
 
 import pytest
@@ -6,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import chat.turn.state_machine
+from chat.turn.actions import TurnActions
 from chat.turn.state_machine import (
     FINAL,
     TRANSITIONS,
@@ -205,3 +207,8 @@ def test_the_table_awaits_nothing():
     assert not [
         node for node in ast.walk(tree) if isinstance(node, ast.Await | ast.AsyncFunctionDef)
     ]
+
+
+@pytest.mark.parametrize("action", Action)
+def test_each_action_is_performed_by_the_method_of_its_name(action):
+    assert inspect.iscoroutinefunction(getattr(TurnActions, action))

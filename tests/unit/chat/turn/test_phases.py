@@ -1,4 +1,4 @@
-from agents_app.phases import AgentPhases
+from chat.turn.phases import PhasePrompts
 from sessions_app.messages import AssistantMessage, UserMessage
 
 
@@ -7,7 +7,7 @@ def said(role, content):
 
 
 def make():
-    return AgentPhases(planning="PLAN", execution="ACT")
+    return PhasePrompts(planning="PLAN", execution="ACT")
 
 
 HISTORY = [said(UserMessage, "do it"), said(AssistantMessage, "so")]
