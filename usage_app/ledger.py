@@ -12,7 +12,6 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
@@ -29,51 +28,6 @@ Cursor = Mapping[str, int]
 ``{"2026-11": 0}`` that of a month."""
 
 
-class MonthFile:
-    """A month's file of the ledger, open for appending until it is closed or collected.
-
-    Writes go to the page cache in microseconds, less than a switch to a thread takes, so they are
-    allowed on the event loop.
-
-    Args:
-        month: The month: ``2026-11``.
-        log: The file.
-    """
-
-    def __init__(self, month: str, log: OpenLog) -> None:
-        self.month = month
-        self._log = log
-
-    @property
-    def is_there(self) -> bool:
-        """Return whether the file still exists."""
-        return self._log.is_there
-
-    def append(self, records: Sequence[UsageRecord]) -> None:
-        """Append records, each in one write.
-
-        Raises:
-            OSError: Some records could not be written.
-        """
-        self._log.append(_lines_of(records))
-
-    def close(self) -> None:
-        """Close the file."""
-        self._log.close()
-
-
-def _lines_of(records: Sequence[UsageRecord]) -> Iterator[bytes]:
-    """Yield the lines of records, without those that are longer than readers take."""
-    for record in records:
-        line = line_of(record)
-        if len(line) <= LINE_BYTES:
-            yield line
-        else:
-            logger.warning(
-                "a usage record is too long, and is left out", extra={"call_id": record.call_id}
-            )
-
-
 class Ledger:
     """The ledger of a data directory. Blocks.
 
@@ -83,27 +37,37 @@ class Ledger:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self._open: tuple[str, OpenLog | None] = "", None
 
     def append(self, records: Sequence[UsageRecord]) -> None:
         """Append records, each in one write to the file of its month.
 
+        Writes go to the page cache in microseconds, less than a switch to a thread takes, so they
+        are allowed on the event loop.
+
         Raises:
             OSError: Some records could not be written.
         """
-        by_month: dict[str, list[UsageRecord]] = {}
         for record in records:
-            by_month.setdefault(record.month, []).append(record)
-        for month, of_month in by_month.items():
-            with closing(self.open(month)) as file:
-                file.append(of_month)
+            line = line_of(record)
+            if len(line) <= LINE_BYTES:  # readers take no longer ones
+                self.open(record.month).append([line])
+            else:
+                logger.warning(
+                    "a usage record is too long, and is left out", extra={"call_id": record.call_id}
+                )
 
-    def open(self, month: str) -> MonthFile:
-        """Open the file of a month for appending, and create it if necessary.
+    def open(self, month: str) -> OpenLog:
+        """Return the file of a month, open for appending until that of another one is.
 
         Raises:
             OSError: It can't be opened.
         """
-        return MonthFile(month, self._log(month).open())
+        known, log = self._open
+        if log is None or known != month or not log.is_there:
+            log = self._log(month).open()
+            self._open = month, log
+        return log
 
     def months(self) -> list[str]:
         """Return the months that have files, the oldest first."""
@@ -124,12 +88,6 @@ class Ledger:
         except FileNotFoundError:
             return 0, 0
         return found.st_ino, found.st_size
-
-    def read_month(self, month: str) -> Iterator[UsageRecord]:
-        """Yield the records of a month."""
-        for record, _ in self.follow_month(month, 0):
-            if record is not None:
-                yield record
 
     def follow_month(self, month: str, start: int) -> Iterator[tuple[UsageRecord | None, int]]:
         """Yield the record of each line of a month (None if unreadable) and the offset of its end.
@@ -161,10 +119,9 @@ class Ledger:
             place = places.get(month, 0)
             if month < oldest or self.size(month) <= place:
                 continue
-            for line, end in islice(self._log(month).lines(place), left):
+            for record, end in islice(self.follow_month(month, place), left):
                 places[month] = end
                 left = None if left is None else left - 1
-                record = read_line(line)
                 if record is not None:
                     records.append(record)
         return records, places

@@ -62,8 +62,7 @@ class Observers(Telemetry):
         return await asyncio.to_thread(self.meters.render, accept, queue_age=queue_age)
 
     async def aclose(self) -> None:
-        """Send observations, write the rest to disk, and stop."""
-        await asyncio.to_thread(self.usage.recorder.close)
+        """Send observations, and stop."""
         if self.meters is not None:
             self.meters.close()
         if self.traces is not None:

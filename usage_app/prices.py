@@ -101,17 +101,16 @@ class PriceList(Prices):
 
         If the file is invalid its prices are ignored; ``problem`` and the log say why.
         """
-        self._due = time.monotonic() + FRESH_SECONDS
-        stamp = stamp_of(self._path)
-        if stamp == self._stamp:
-            return
         with self._lock:
-            try:
-                self._table, self.problem = read_prices(self._path), None
-            except InvalidFileError as error:
-                self._table, self.problem = NO_PRICES, str(error)
-                logger.error("%s Your prices are ignored until the file is fixed.", error)  # noqa: TRY400
-            self._stamp = stamp
+            stamp = stamp_of(self._path)
+            if stamp != self._stamp:
+                try:
+                    self._table, self.problem = read_prices(self._path), None
+                except InvalidFileError as error:
+                    self._table, self.problem = NO_PRICES, str(error)
+                    logger.error("%s Your prices are ignored until the file is fixed.", error)  # noqa: TRY400
+                self._stamp = stamp
+            self._due = time.monotonic() + FRESH_SECONDS
 
     def _needs_library(self, provider: str, model: str) -> bool:
         """Return whether only the library can know a model, and it was not looked up yet."""

@@ -65,7 +65,9 @@ class UsageReports:
 
     def _add_sessions(self, reporter: Reporter, month: str) -> None:
         table: Table = {}
-        for record in self._ledger.read_month(month):
+        for record, _ in self._ledger.follow_month(month, 0):
+            if record is None:
+                continue
             add_to(table, record, with_session=True)
             if len(table) >= _PIECE:
                 reporter.add(table.items())

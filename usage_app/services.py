@@ -88,10 +88,14 @@ def build_traces(settings: UsageSettings) -> "TraceService | None":
 
 
 def build_observers(settings: UsageSettings) -> Observers:
-    """Build the observers; those that may reject a model call come first."""
+    """Build the observers.
+
+    The ledger comes before the budgets, which count a call that has ended by its line. What must
+    not hear of a rejected call comes after them.
+    """
     usage = build_usage(settings)
     budgets = build_budgets(settings, usage)
-    model_calls: list[ModelCallObserver] = [budgets, usage.recorder, ModelCallLog()]
+    model_calls: list[ModelCallObserver] = [usage.recorder, budgets, ModelCallLog()]
     turns: list[TurnObserver] = [TURN_LOG]
     if (meters := build_meters(settings)) is not None:
         model_calls.append(meters)

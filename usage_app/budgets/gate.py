@@ -2,15 +2,11 @@
 
 import logging
 import threading
-import time
-import weakref
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -30,11 +26,7 @@ from usage_app.record import tokens_sent
 
 logger = logging.getLogger(__name__)
 
-LOST_SECONDS = 60.0
-"""The time after a call's end after which it won't be in the ledger, as the disk is full."""
-
 _MOST_WARNINGS = 10_000
-_Item = TypeVar("_Item")
 
 
 class BudgetStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,10 +125,6 @@ class BudgetGate:
         self._stamp: Stamp | tuple[()] = ()
         self._counters: Counters | None = None
         self._mine: dict[str, RunningCall] = {}
-        self._ended: dict[str, float] = {}
-        # Filled by the event loop and by the collector of garbage, which must not wait for a lock.
-        self._ending: deque[tuple[str, float]] = deque()
-        self._never_made: deque[str] = deque()
         self._warned: set[tuple[Budget, str | None]] = set()
 
     def admit(self, start: ModelCallStart) -> str | None:
@@ -162,8 +150,8 @@ class BudgetGate:
                 return self._decide(start, counters, covering)
 
     def ended(self, call_id: str) -> None:
-        """Note the end of a call. Does not block."""
-        self._ending.append((call_id, time.monotonic()))
+        """Count a call by its line in the ledger alone, if it has one. Does not block."""
+        self._mine.pop(call_id, None)
 
     def standings(self, owner: str | None) -> Sequence[BudgetStatus]:
         """Return the state of the budgets that an owner may see; of all without one.
@@ -176,8 +164,7 @@ class BudgetGate:
             counters = self._refreshed()
             if counters is None:
                 return []
-            counters.follow()
-            others = self._still_running(counters, self._running.read())
+            others = self._still_running(counters)
             standings = (
                 self._standing(counters, index, whose, others)
                 for index, budget in enumerate(counters.budgets)
@@ -224,8 +211,7 @@ class BudgetGate:
         warnings = []
         owner = self._running.mine()
         with self._running.locked():
-            counters.follow()
-            others = self._still_running(counters, self._running.read())
+            others = self._still_running(counters)
             for index in covering:
                 whose = counters.budgets[index].counted_for(start.owner)
                 standing = self._standing(counters, index, whose, others)
@@ -246,7 +232,6 @@ class BudgetGate:
             )
             self._running.write([*others, call])
             self._mine[call.call_id] = call
-            weakref.finalize(start, self._never_made.append, call.call_id).atexit = False
         for standing in warnings:
             logger.warning("%s", standing.message(DEFAULT_OWNER))
         return " ".join(standing.message(start.owner) for standing in warnings) or None
@@ -274,30 +259,14 @@ class BudgetGate:
             resets_at=reset_after(budget.period, now),
         )
 
-    def _still_running(
-        self, counters: Counters, calls: Sequence[RunningCall]
-    ) -> Sequence[RunningCall]:
-        """Return the calls that are not in the ledger yet."""
-        never_made = _drained(self._never_made)  # before the ends, which come before them
-        for call_id, when in _drained(self._ending):
-            if call_id in self._mine:
-                self._ended[call_id] = when
-        for call_id in never_made:
-            if call_id not in self._ended:
-                self._mine.pop(call_id, None)
-        earliest = time.monotonic() - LOST_SECONDS
-        for call_id in list(self._mine):
-            is_lost = self._ended.get(call_id, earliest) < earliest
-            if is_lost or counters.has_recorded(call_id):
-                del self._mine[call_id]
-                self._ended.pop(call_id, None)
-        mine = {call.owner for call in self._mine.values()} | {self._running.mine()}
-        theirs = [
-            call
-            for call in calls
-            if call.owner not in mine and not counters.has_recorded(call.call_id)
-        ]
-        return [*theirs, *self._mine.values()]
+    def _still_running(self, counters: Counters) -> Sequence[RunningCall]:
+        """Count the ledger up to now; return the calls that are not in it yet."""
+        process = self._running.mine()
+        # Before the ledger is read: who ends meanwhile has a line there, and counts once.
+        calls = [call for call in self._running.read() if call.owner != process]
+        calls += [call for call in list(self._mine.values()) if call.owner == process]
+        counters.follow()
+        return [call for call in calls if not counters.has_recorded(call.call_id)]
 
     def _estimate(
         self, start: ModelCallStart, counters: Counters, *, is_priced: bool
@@ -344,13 +313,6 @@ def _typed_errors() -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or error
         raise StorageUnavailable(f"Budgets can't be checked: {reason}.") from error
-
-
-def _drained(queue: deque[_Item]) -> list[_Item]:
-    items = []
-    while queue:
-        items.append(queue.popleft())
-    return items
 
 
 def _limit_of(request: ModelRequest) -> int | None:

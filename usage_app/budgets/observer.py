@@ -50,7 +50,12 @@ class Budgets:
             gate = await asyncio.to_thread(self.gate)
             if gate is None:
                 return None
-        return await asyncio.to_thread(gate.admit, start)
+        admission = asyncio.ensure_future(asyncio.to_thread(gate.admit, start))
+        try:
+            return await asyncio.shield(admission)
+        except asyncio.CancelledError:  # no call will be made, and the thread goes on
+            admission.add_done_callback(lambda _: gate.ended(start.call_id))
+            raise
 
     def model_called(self, call: ModelCall, /) -> None:
         """Note the end of the call."""

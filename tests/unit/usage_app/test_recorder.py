@@ -1,4 +1,4 @@
-"""Model calls are recorded as they end; a thread does what would keep them waiting."""
+"""Model calls are recorded as they end."""
 
 import asyncio
 import logging
@@ -22,9 +22,7 @@ def ledger(tmp_path):
 
 @pytest.fixture
 def recorder(ledger, tmp_path):
-    recorder = UsageRecorder(ledger, PriceList(tmp_path / "prices.json"))
-    yield recorder
-    recorder.close()
+    return UsageRecorder(ledger, PriceList(tmp_path / "prices.json"))
 
 
 class Speaker:
@@ -56,11 +54,9 @@ def ask(recorder, *batches, provider="ollama", model="m", leaves=False, caller=N
 def test_each_call_is_recorded(recorder, ledger):
     caller = ("0123456789", "t1")
     ask(recorder, [TextDelta("Hi")], [Finished("stop", 12, 3)], caller=caller)
-    recorder.flush()  # until the file is open, calls wait for a thread, and later ones overtake
     with pytest.raises(ServiceUnavailable):
         ask(recorder, ServiceUnavailable("no"), caller=caller)
     ask(recorder, [TextDelta("Hi")], [TextDelta("there")], leaves=True, caller=caller)
-    recorder.close()
 
     found = ledger.read_since({})[0]
     assert [(each.status, each.input, each.output) for each in found] == [
@@ -74,7 +70,6 @@ def test_each_call_is_recorded(recorder, ledger):
 
 def test_a_vendors_prices_are_there_for_its_first_call(recorder, ledger):
     ask(recorder, [Finished("stop", 1_000_000, 0)], provider="openai", model="gpt-5.1")
-    recorder.close()
 
     (found,) = ledger.read_since({})[0]
     assert (found.cost_usd, found.price_source) == ("1.25", "genai-prices")
@@ -82,7 +77,6 @@ def test_a_vendors_prices_are_there_for_its_first_call(recorder, ledger):
 
 def test_a_call_is_recorded_before_anybody_is_told_of_its_end(recorder, ledger):
     ask(recorder, [Finished("stop", 1, 1)])
-    recorder.flush()
     ask(recorder, [Finished("stop", 2, 1)])
 
     assert [each.input for each in ledger.read_since({})[0]] == [1, 2]
@@ -91,12 +85,10 @@ def test_a_call_is_recorded_before_anybody_is_told_of_its_end(recorder, ledger):
 def test_calls_are_recorded_though_the_file_is_deleted_meanwhile(recorder, ledger):
     for tokens in (1, 2):
         ask(recorder, [Finished("stop", tokens, 1)])
-        recorder.flush()
     (month,) = ledger.months()
     (ledger.directory / f"{month}.jsonl").unlink()
     for tokens in (3, 4):
         ask(recorder, [Finished("stop", tokens, 1)])
-        recorder.flush()
 
     assert [each.input for each in ledger.read_since({})[0]] == [3, 4]
 
@@ -115,18 +107,9 @@ def test_a_call_that_ends_in_another_month_is_in_its_file(recorder, ledger):
             tokens=Finished(),
         )
         recorder.model_called(call)
-        recorder.flush()
 
-    assert ledger.months() == ["2026-10", "2026-11"]
-
-
-def test_calls_after_the_end_are_recorded_too(recorder, ledger):
-    ask(recorder, [Finished("stop", 1, 1)])
-    recorder.close()
-    ask(recorder, [Finished("stop", 2, 1)])
-    recorder.flush()
-
-    assert [each.input for each in ledger.read_since({})[0]] == [1, 2]
+    months = [list(ledger.follow_month(month, 0)) for month in ("2026-10", "2026-11")]
+    assert [len(records) for records in months] == [1, 1]
 
 
 def test_a_disk_that_takes_no_more_is_said_once_and_counted(recorder, ledger, caplog):
@@ -134,26 +117,22 @@ def test_a_disk_that_takes_no_more_is_said_once_and_counted(recorder, ledger, ca
     ledger.directory.write_text("no directory")
     for _ in range(3):
         ask(recorder, [Finished("stop", 1, 1)])
-        recorder.flush()
     assert recorder.lost == 3
     assert [each.levelname for each in caplog.records] == ["ERROR"]
 
     ledger.directory.unlink()
     ask(recorder, [Finished("stop", 7, 1)])
-    recorder.close()
     assert [each.input for each in ledger.read_since({})[0]] == [7]
     assert "3 calls were not" in caplog.text
 
 
 def test_a_child_of_a_process_that_recorded_records_too(recorder, ledger):
     ask(recorder, [Finished("stop", 1, 1)])
-    recorder.flush()
     child = os.fork()
     if child == 0:
         status = 1
         try:
             ask(recorder, [Finished("stop", 2, 1)])
-            recorder.flush()
             status = 0
         finally:
             os._exit(status)

@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+import threading
 from contextlib import aclosing
 
 import pytest
@@ -36,7 +37,7 @@ class Shop:
         self.model = ObservedModel(
             self.speaker,
             provider="openai",
-            observer=ModelCallObservers([self.budgets, self.recorder]),
+            observer=ModelCallObservers([self.recorder, self.budgets]),
         )
 
     async def ask(self):
@@ -49,9 +50,7 @@ class Shop:
 
 @pytest.fixture
 def shop(bank, tmp_path):
-    shop = Shop(bank, tmp_path)
-    yield shop
-    shop.recorder.close()
+    return Shop(bank, tmp_path)
 
 
 async def allow(bank, budget):
@@ -65,7 +64,6 @@ async def test_a_call_that_exceeds_a_budget_is_not_made_and_not_recorded(shop, b
     with pytest.raises(BudgetExceeded):
         await shop.ask()
 
-    await asyncio.to_thread(shop.recorder.flush)
     assert shop.speaker.asked == 1
     assert len((await asyncio.to_thread(bank.ledger.read_since, {}))[0]) == 1
 
@@ -76,9 +74,35 @@ async def test_a_call_that_runs_and_its_line_count_once(shop, bank):
     asked = await asyncio.gather(*[shop.ask() for _ in range(9)], return_exceptions=True)
 
     assert len([each for each in asked if isinstance(each, BudgetExceeded)]) == 4
-    await asyncio.to_thread(shop.recorder.flush)
     (standing,) = await asyncio.to_thread(shop.budgets.standings, None)
     assert (standing.spent.requests, standing.running.requests) == (5, 0)
+
+
+async def test_a_call_that_is_cancelled_while_it_is_admitted_does_not_count(
+    shop, bank, monkeypatch
+):
+    await allow(bank, {"requests": 1})
+    begun, goes_on, admitted = (threading.Event() for _ in range(3))
+
+    def slowly(start, admit=bank.gate.admit):
+        begun.set()
+        goes_on.wait(60)
+        admit(start)
+        admitted.set()
+
+    monkeypatch.setattr(bank.gate, "admit", slowly)
+    call = asyncio.create_task(shop.ask())
+    await asyncio.to_thread(begun.wait, 60)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    monkeypatch.undo()
+    goes_on.set()
+    await asyncio.to_thread(admitted.wait, 60)
+
+    while (await asyncio.to_thread(shop.budgets.standings, None))[0].running.requests:
+        await asyncio.sleep(0.01)
+    await shop.ask()
 
 
 async def test_who_waits_for_the_answer_is_told_of_a_warning_first(shop, bank):
