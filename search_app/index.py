@@ -16,7 +16,6 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 from urllib.parse import quote
 
 from search_app.index_state import VERSION, IndexUnavailable
@@ -37,14 +36,13 @@ _TRANSIENT = frozenset(
     ]
 )
 _SCHEMA = """
-CREATE TABLE meta (version TEXT, generation TEXT, changes INTEGER, removals INTEGER);
+CREATE TABLE meta (version TEXT);
 CREATE TABLE sessions (
     key INTEGER PRIMARY KEY, id TEXT UNIQUE, stamp TEXT, updated_at TEXT,
-    first_row INTEGER, last_row INTEGER, entries INTEGER, change INTEGER
+    first_row INTEGER, last_row INTEGER, entries INTEGER
 );
 CREATE INDEX sessions_by_row ON sessions (first_row);
 CREATE INDEX sessions_by_time ON sessions (updated_at, last_row);
-CREATE INDEX sessions_by_change ON sessions (change);
 CREATE TABLE entries (
     row INTEGER PRIMARY KEY, session INTEGER, role TEXT, timestamp TEXT, model TEXT,
     message_index INTEGER, message_id TEXT, text TEXT
@@ -77,6 +75,7 @@ class SearchIndex:
         with self._translated(), closing(self._open(READ_SECONDS)) as connection:
             connection.execute("PRAGMA query_only = 1")
             connection.execute("BEGIN")
+            _require_version(connection)
             yield IndexReader(connection)
 
     @contextmanager
@@ -89,6 +88,7 @@ class SearchIndex:
         if not os.path.lexists(self.path):
             self._make()
         with self._translated(), closing(self._open(WRITE_SECONDS)) as connection:
+            _require_version(connection)
             connection.execute("PRAGMA secure_delete = ON")  # people delete texts for a reason
             yield IndexWriter(connection)
 
@@ -106,7 +106,7 @@ class SearchIndex:
             with self._translated(), closing(self._open(WRITE_SECONDS)) as connection:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.executescript(f"BEGIN; {_SCHEMA}")
-                connection.execute("INSERT INTO meta VALUES (?, ?, 0, 0)", (VERSION, token_hex(8)))
+                connection.execute("INSERT INTO meta VALUES (?)", (VERSION,))
                 connection.execute("COMMIT")
         except IndexUnavailable:
             self.remove()
@@ -143,3 +143,8 @@ class SearchIndex:
             raise IndexUnavailable(
                 str(error), is_missing=moved, is_broken=code not in _TRANSIENT and not lacks
             ) from error
+
+
+def _require_version(connection: sqlite3.Connection) -> None:
+    if connection.execute("SELECT * FROM meta").fetchone() != (VERSION,):
+        raise IndexUnavailable("of another version", is_broken=True)

@@ -1,11 +1,8 @@
-"""Declares the state of an index: whether it is usable, and whether it has changed."""
+"""Declares whether an index is usable."""
 
-import sqlite3
 import unicodedata
 
-import msgspec
-
-VERSION = f"2 {unicodedata.unidata_version}"
+VERSION = f"3 {unicodedata.unidata_version}"
 """The version of all that rows depend on; an index of another version is rebuilt."""
 
 
@@ -21,25 +18,3 @@ class IndexUnavailable(Exception):
         super().__init__(reason)
         self.is_missing = is_missing
         self.is_broken = is_broken
-
-
-class IndexState(msgspec.Struct, frozen=True):
-    """Counters that tell whether an index has changed.
-
-    Attributes:
-        generation: The id of the index, which changes with a rebuild.
-        changes: The number of sessions added so far.
-        removals: The number of removals of sessions so far.
-    """
-
-    generation: str
-    changes: int
-    removals: int
-
-
-def state_of(connection: sqlite3.Connection) -> IndexState:
-    """Return the state of the index; raises ``IndexUnavailable`` for another version."""
-    row = connection.execute("SELECT * FROM meta").fetchone()
-    if row is None or row[0] != VERSION:
-        raise IndexUnavailable("of another version", is_broken=True)
-    return IndexState(*row[1:])

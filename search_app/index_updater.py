@@ -8,18 +8,16 @@ from contextlib import suppress
 
 from search_app.entries import entries_of
 from search_app.index import SearchIndex
-from search_app.index_comparison import IndexComparer, IndexComparison
+from search_app.index_comparison import IndexComparison, compare
 from search_app.index_state import IndexUnavailable
 from search_app.pacing import Pace
-from search_app.source import Source
+from search_app.scan import read_session
 from search_app.writer import SessionRow
 from sessions_app.errors import StorageError
 from sessions_app.session import SessionMetadata
 from sessions_app.store.locks import FileLocks
-from sessions_app.store.repository import Listing
+from sessions_app.store.repository import Listing, SessionReader
 
-LOOK_SECONDS = 2.0
-"""The interval of checks of sessions that seem unchanged."""
 RETRY_SECONDS = 30.0
 """The pause after the index could not be written."""
 ROUND = 500
@@ -33,48 +31,36 @@ class IndexUpdater:
     """Updates an index with changed sessions, in the one process that has the lock.
 
     Args:
-        source: The sessions.
+        sessions: The sessions.
         index: The index.
         locks: Provides the lock.
-        comparer: Finds the sessions to update.
         clock: A monotonic clock in seconds.
     """
 
     def __init__(
         self,
-        source: Source,
+        sessions: SessionReader,
         index: SearchIndex,
         locks: FileLocks,
-        comparer: IndexComparer,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._source = source
+        self._sessions = sessions
         self._index = index
         self._locks = locks
-        self._comparer = comparer
         self._clock = clock
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
-        self._next_look = 0.0
         self._retry_at = 0.0
 
-    def start(self, *, is_due: bool) -> None:
-        """Start updating the index in a thread, unless one is running.
-
-        Args:
-            is_due: Whether sessions are known to be missing; otherwise only check occasionally.
-        """
-        now = self._clock()
+    def start(self) -> None:
+        """Start updating the index in a thread, unless one is running."""
         with self._starting:
-            if self._closing.is_set() or now < self._retry_at:
-                return
-            if not is_due and now < self._next_look:
+            if self._closing.is_set() or self._clock() < self._retry_at:
                 return
             if self._thread is not None and self._thread.is_alive():
                 return
-            self._next_look = now + LOOK_SECONDS
             self._thread = threading.Thread(target=self._run, name="search index", daemon=True)
             self._thread.start()
 
@@ -94,10 +80,10 @@ class IndexUpdater:
             return
         pace = Pace(self._clock, self._closing.wait) if rests else _not_resting
         with lock, suppress(_Closing):
-            listing = self._source.listing(anew=True)
-            comparison = self._compared(listing)
-            while self._put_in_and_out(comparison, pace):  # repeat for concurrent changes
-                comparison = self._compared(self._source.listing())
+            is_changing = True
+            while is_changing:  # repeat for concurrent changes
+                listing = self._sessions.list()
+                is_changing = self._put_in_and_out(listing, self._compared(listing), pace)
 
     def tidy(self) -> None:
         """Remove what was deleted from the index, if there is one, also where nobody searches.
@@ -120,7 +106,7 @@ class IndexUpdater:
         with lock, suppress(_Closing):
             try:
                 with self._index.reading() as reader:
-                    comparison = self._comparer.compare(self._source.listing(), reader)
+                    comparison = compare(self._sessions.list(), reader.stamps())
                 if deleted := (*comparison.gone, *comparison.outdated):
                     with self._index.writing() as writer:
                         writer.take_out(deleted, self._step(Pace(self._clock, self._closing.wait)))
@@ -153,7 +139,7 @@ class IndexUpdater:
         """Return the sessions to update; rebuild a broken or missing index."""
         try:
             with self._index.reading() as reader:
-                return self._comparer.compare(listing, reader)
+                return compare(listing, reader.stamps())
         except IndexUnavailable as error:
             if not (error.is_broken or error.is_missing):
                 raise
@@ -162,22 +148,25 @@ class IndexUpdater:
                 self._index.remove()
         with self._index.writing():
             pass
-        with self._index.reading() as reader:
-            return self._comparer.compare(listing, reader)
+        return compare(listing, {})
 
-    def _put_in_and_out(self, comparison: IndexComparison, pace: Callable[[], object]) -> bool:
+    def _put_in_and_out(
+        self, listing: Listing, comparison: IndexComparison, pace: Callable[[], object]
+    ) -> bool:
         """Update the index; return whether it changed, or was deleted meanwhile."""
         try:
             if comparison.gone:
                 with self._index.writing() as writer:
                     writer.take_out(comparison.gone, pace)
-            return self._put(comparison.pending, pace)
+            return self._put(listing, comparison.pending, pace)
         except IndexUnavailable as error:
             if not error.is_missing:
                 raise
             return True
 
-    def _put(self, pending: Sequence[SessionMetadata], pace: Callable[[], object]) -> bool:
+    def _put(
+        self, listing: Listing, pending: Sequence[SessionMetadata], pace: Callable[[], object]
+    ) -> bool:
         """Add sessions; return whether any could be read."""
         is_filled = False
         for start in range(0, len(pending), ROUND):
@@ -185,14 +174,14 @@ class IndexUpdater:
             with self._index.writing() as writer:
                 for first in range(0, len(oldest_first), SESSIONS_OF_TRANSACTION):
                     some = oldest_first[first : first + SESSIONS_OF_TRANSACTION]
-                    is_filled |= writer.put(self._rows(some), self._step(pace)) > 0
+                    is_filled |= writer.put(self._rows(listing, some), self._step(pace)) > 0
         return is_filled
 
-    def _rows(self, sessions: Sequence[SessionMetadata]) -> Iterator[SessionRow]:
+    def _rows(self, listing: Listing, sessions: Sequence[SessionMetadata]) -> Iterator[SessionRow]:
         for metadata in sessions:
-            stamp = self._source.stamp(metadata)  # before reading, so that no change is missed
-            session = None if stamp is None else self._source.read(metadata.session_id)
-            if stamp is not None and session is not None:
+            session = read_session(self._sessions, metadata.session_id)
+            if session is not None:
+                stamp = listing.stamps[metadata.session_id]  # of before it was read
                 yield SessionRow(
                     metadata.session_id, stamp, metadata.updated_at, tuple(entries_of(session))
                 )

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from search_app.words import folded, words_of
+from search_app.words import words_of
 
 _PART = re.compile(r'(?P<without>(?<!\S)-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))(?P<star>\*)?')
 
@@ -113,17 +113,6 @@ def read_query(text: str) -> Query:
         is_prefix = bool(part["star"]) or (part["word"] is not None and written.endswith("*"))
         (unwanted if part["without"] else wanted)[Term(words, is_prefix)] = None
     return Query(tuple(wanted), tuple(unwanted))
-
-
-def may_contain(data: bytes, query: Query) -> bool:
-    """Return False only if nothing in a session's file can match: a quick pre-check."""
-    if b"\\u" in data:  # characters may be escaped
-        return True
-    if data.isascii():
-        lower = data.lower()
-        return all(word.encode() in lower for term in query.wanted for word in term.words)
-    text = folded(data.decode("utf-8", errors="replace"))
-    return all(word in text for term in query.wanted for word in term.words)
 
 
 def _string(term: Term) -> str:

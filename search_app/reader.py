@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from search_app.entries import Entry
-from search_app.index_state import state_of
 from search_app.rows import row_at
 from search_app.search_request import Cursor, SearchRequest
 
@@ -21,20 +20,13 @@ class IndexReader:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self.state = state_of(connection)
 
-    def stamps(self, since: int = 0) -> dict[str, str]:
-        """Return the stamps of the indexed sessions by their ids.
+    def stamps(self) -> dict[str, str]:
+        """Return the stamps of the indexed sessions by their ids."""
+        return dict(self._connection.execute("SELECT id, stamp FROM sessions"))
 
-        Args:
-            since: Only those added after this number of changes.
-        """
-        return dict(
-            self._connection.execute("SELECT id, stamp FROM sessions WHERE change > ?", (since,))
-        )
-
-    def found(self, request: SearchRequest) -> Iterator[tuple[int, str, Entry]]:
-        """Yield (row, session id, entry) of the results after the cursor, in order."""
+    def found(self, request: SearchRequest) -> Iterator[tuple[str, Entry]]:
+        """Yield (session id, entry) of the results after the cursor, in order."""
         condition, values = _condition(request)
         values["before"] = self._row_of(request.cursor)
         for row, session_id, first_row, *columns in self._connection.execute(
@@ -45,19 +37,16 @@ class IndexReader:
             values,
         ):
             index, message_id, role, model, timestamp, text = columns
-            yield (
-                row,
-                session_id,
-                Entry(
-                    place=row - first_row,
-                    message_index=index,
-                    message_id=message_id,
-                    role=role,
-                    model=model,
-                    timestamp=timestamp,
-                    text=text,
-                ),
+            entry = Entry(
+                place=row - first_row,
+                message_index=index,
+                message_id=message_id,
+                role=role,
+                model=model,
+                timestamp=timestamp,
+                text=text,
             )
+            yield session_id, entry
 
     def count(self, request: SearchRequest) -> int:
         """Return the number of results on all pages, estimated beyond ``COUNTED``."""
@@ -80,8 +69,6 @@ class IndexReader:
         """Return the row below which the results after the cursor are."""
         if cursor is None:
             return _LAST_ROW
-        if cursor.index == self.state.generation:
-            return cursor.row
         known = self._connection.execute(
             "SELECT first_row, last_row FROM sessions WHERE id = ? AND updated_at = ?",
             (cursor.session_id, cursor.updated_at),

@@ -7,8 +7,9 @@ import msgspec
 
 from search_app.entries import entries_of
 from search_app.search_request import Cursor, Found, SearchRequest
-from search_app.source import Source
-from sessions_app.session import SessionMetadata
+from sessions_app.errors import SessionCorrupt, SessionNotFound, StorageError
+from sessions_app.session import Session, SessionMetadata
+from sessions_app.store.repository import SessionReader
 
 END_OF_SESSION = 1 << 40
 """A place after all entries of a session."""
@@ -32,7 +33,7 @@ class Stopped(msgspec.Struct, frozen=True):
 
 
 def scan(
-    source: Source,
+    reader: SessionReader,
     sessions: Sequence[SessionMetadata],
     request: SearchRequest,
     *,
@@ -41,7 +42,7 @@ def scan(
     """Yield results in order until the time is up; search at least one session.
 
     Args:
-        source: Reads the sessions.
+        reader: Reads the sessions.
         sessions: The sessions, most recently changed first.
         request: The search.
         seconds: The time limit, excluding time spent by the caller.
@@ -55,13 +56,23 @@ def scan(
             yield Stopped(metadata, number / len(sessions))
             return
         begun = time.monotonic()
-        found = list(_found_in(source, metadata, request))
+        found = list(_found_in(reader, metadata, request))
         spent += time.monotonic() - begun
         yield from found
 
 
-def _found_in(source: Source, metadata: SessionMetadata, request: SearchRequest) -> Iterator[Found]:
-    session = source.read(metadata.session_id, request.query)
+def read_session(reader: SessionReader, session_id: str) -> Session | None:
+    """Return the session; None if it can't be read."""
+    try:
+        return reader.load(session_id)
+    except (SessionNotFound, SessionCorrupt, StorageError):
+        return None
+
+
+def _found_in(
+    reader: SessionReader, metadata: SessionMetadata, request: SearchRequest
+) -> Iterator[Found]:
+    session = read_session(reader, metadata.session_id)
     if session is None:
         return
     cursor = request.cursor

@@ -23,15 +23,11 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
         updated_at: When the session of the result was last changed.
         session_id: The session.
         place: The place of the result's entry in the session.
-        index: The generation of the index that had the result; empty for none.
-        row: The result's row in that index.
     """
 
     updated_at: str
     session_id: str
     place: int
-    index: str = ""
-    row: int = 0
 
     def is_before(self, metadata: SessionMetadata) -> bool:
         """Return whether the session is that of the cursor or comes after it."""
@@ -92,23 +88,15 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A result: the entry, its session, and the index's row for it."""
+    """A result: the entry and its session."""
 
     entry: Entry
     metadata: SessionMetadata
-    index: str = ""
-    row: int = 0
 
     @property
     def cursor(self) -> Cursor:
         """Return the cursor after the result."""
-        return Cursor(
-            self.metadata.updated_at,
-            self.metadata.session_id,
-            self.entry.place,
-            self.index,
-            self.row,
-        )
+        return Cursor(self.metadata.updated_at, self.metadata.session_id, self.entry.place)
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,18 +5,17 @@ thread.
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from search_app.index import SearchIndex
-from search_app.index_comparison import IndexComparer, IndexComparison
+from search_app.index_comparison import IndexComparison, compare
 from search_app.index_state import IndexUnavailable
 from search_app.index_updater import IndexUpdater
 from search_app.reader import IndexReader
 from search_app.scan import Stopped, scan
 from search_app.search_request import Cursor, Found, IndexState, Results, SearchRequest
-from search_app.source import Source
 from sessions_app.session import SessionMetadata
-from sessions_app.store.repository import Listing
+from sessions_app.store.repository import Listing, SessionReader
 
 SCAN_SECONDS = 1.0
 """The time limit for reading sessions, after which the page ends."""
@@ -25,50 +24,48 @@ FEW = 100
 
 
 class SessionSearch:
-    """Searches the sessions of a source.
+    """Searches the sessions of a repository.
 
     Safe to use from several threads and processes. Calls block for milliseconds, and for up to a
     second while the index is being built.
 
     Args:
-        source: The sessions.
+        sessions: The sessions.
         index: The index, which is a cache.
         updater: Updates the index.
-        comparer: Finds the sessions that are stale in the index.
         scan_seconds: The time limit of a search for reading sessions.
     """
 
     def __init__(
         self,
-        source: Source,
+        sessions: SessionReader,
         index: SearchIndex,
         updater: IndexUpdater,
-        comparer: IndexComparer,
         *,
         scan_seconds: float = SCAN_SECONDS,
     ) -> None:
-        self._source = source
+        self._sessions = sessions
         self._index = index
         self._updater = updater
         self._scan_seconds = scan_seconds
-        self._comparer = comparer
 
     def search(self, request: SearchRequest) -> Results:
         """Return a page of results, most recently changed sessions first."""
-        listing = self._source.listing()
+        listing = self._sessions.list()
         if request.session_id is not None:  # which is read: the index is by time
             one = [each for each in listing.sessions if each.session_id == request.session_id]
             return self._search(request, listing, IndexComparison({}, one), None)
+        is_broken = False
         try:
             with self._index.reading() as reader:
-                comparison = self._comparer.compare(listing, reader)
+                comparison = compare(listing, reader.stamps())
                 results = self._search(request, listing, comparison, reader)
-            is_due = bool(comparison.pending)
         except IndexUnavailable as error:
-            comparison = self._comparer.compare(listing, None)
+            is_broken = error.is_broken
+            comparison = compare(listing, {})
             results = self._search(request, listing, comparison, None)
-            is_due = bool(comparison.pending) or error.is_broken
-        self._updater.start(is_due=is_due)
+        if comparison.pending or comparison.gone or is_broken:
+            self._updater.start()
         return results
 
     def fill(self) -> None:
@@ -81,10 +78,10 @@ class SessionSearch:
 
     def state(self) -> tuple[IndexState, int]:
         """Return the state of the index, and the number of sessions that are stale in it."""
-        listing = self._source.listing()
+        listing = self._sessions.list()
         try:
             with self._index.reading() as reader:
-                pending = self._comparer.compare(listing, reader).pending
+                pending = compare(listing, reader.stamps()).pending
         except IndexUnavailable:
             return "scan", len(listing.sessions)
         return _state(pending), len(pending)
@@ -103,16 +100,17 @@ class SessionSearch:
         state = "scan" if reader is None else _state(comparison.pending)
         if not request.query.wanted:
             return Results(found=(), total_estimate=0, index=state, complete=listing.complete)
-        scanned = scan(self._source, comparison.pending, request, seconds=self._scan_seconds)
-        indexed = _indexed(request, comparison, reader) if reader is not None else ()
+        pending = {metadata.session_id for metadata in comparison.pending}
+        scanned = scan(self._sessions, comparison.pending, request, seconds=self._scan_seconds)
+        indexed = _indexed(request, comparison, pending, reader) if reader is not None else ()
         found, end = _page(heapq.merge(scanned, indexed, key=_order, reverse=True), request.limit)
         total = len(found)
         if end is not None or request.cursor is not None:
             share = end.share if isinstance(end, Stopped) else 1.0
-            from_scan = sum(not one.row for one in found) / max(share, 0.001)
+            from_scan = sum(one.metadata.session_id in pending for one in found)
             rest = 1 if isinstance(end, Found) else 0
             counted = 0 if reader is None else reader.count(request)
-            total = max(total + rest, int(from_scan) + counted)
+            total = max(total + rest, int(from_scan / max(share, 0.001)) + counted)
         return Results(
             found=found,
             total_estimate=total,
@@ -127,14 +125,16 @@ def _state(pending: Sequence[SessionMetadata]) -> IndexState:
 
 
 def _indexed(
-    request: SearchRequest, comparison: IndexComparison, reader: IndexReader
+    request: SearchRequest,
+    comparison: IndexComparison,
+    pending: Container[str],
+    reader: IndexReader,
 ) -> Iterator[Found]:
     """Yield the results of the index in sessions that exist and are not stale."""
-    pending = {metadata.session_id for metadata in comparison.pending}
-    for row, session_id, entry in reader.found(request):
+    for session_id, entry in reader.found(request):
         metadata = comparison.sessions.get(session_id)
         if metadata is not None and session_id not in pending:
-            yield Found(entry=entry, metadata=metadata, index=reader.state.generation, row=row)
+            yield Found(entry=entry, metadata=metadata)
 
 
 def _order(one: Found | Stopped) -> tuple[str, str, float]:

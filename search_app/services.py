@@ -10,7 +10,6 @@ from mochi_project.app import Factory, Services
 from mochi_project.configuration.app_settings import AppSettings
 from search_app.places import SearchPlaces
 from sessions_app.service import SessionManager
-from sessions_app.settings import SessionsSettings
 from sessions_app.store.repository import SessionReader
 from tools_app.recall.search import ConversationSearch
 
@@ -23,28 +22,20 @@ def index_path(settings: AppSettings) -> Path:
     return settings.resolved_private_dir / "search.sqlite3"
 
 
-def build_search(settings: SessionsSettings, reader: SessionReader) -> "SessionSearch":
+def build_search(settings: AppSettings, reader: SessionReader) -> "SessionSearch":
     """Build the search of a repository's sessions; opens nothing."""
     from search_app.index import SearchIndex  # noqa: PLC0415
-    from search_app.index_comparison import IndexComparer  # noqa: PLC0415
     from search_app.index_updater import IndexUpdater  # noqa: PLC0415
     from search_app.service import SessionSearch  # noqa: PLC0415
-    from search_app.source import SessionsInFiles, StoredSessions  # noqa: PLC0415
     from sessions_app.store.locks import FileLocks  # noqa: PLC0415
 
-    source = (
-        SessionsInFiles(reader, settings.resolved_sessions_dir)
-        if settings.sessions_url is None
-        else StoredSessions(reader)
-    )
     index = SearchIndex(index_path(settings))
-    comparer = IndexComparer(source)
-    updater = IndexUpdater(source, index, FileLocks(settings.resolved_private_dir), comparer)
-    return SessionSearch(source, index, updater, comparer)
+    updater = IndexUpdater(reader, index, FileLocks(settings.resolved_private_dir))
+    return SessionSearch(reader, index, updater)
 
 
 def _search(services: Services) -> "SessionSearch":
-    search = build_search(services.get(SessionsSettings), services.get(SessionManager).repository)
+    search = build_search(services.get(AppSettings), services.get(SessionManager).repository)
     services.on_close(partial(asyncio.to_thread, search.close))
     return search
 

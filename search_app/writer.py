@@ -7,7 +7,6 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from search_app.entries import Entry
-from search_app.index_state import state_of
 from search_app.rows import row_at
 from search_app.words import words_of
 
@@ -28,7 +27,6 @@ class IndexWriter:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self.state = state_of(connection)
 
     def put(self, sessions: Iterable[SessionRow], step: Step) -> int:
         """Add or replace sessions in one transaction; return how many.
@@ -49,7 +47,6 @@ class IndexWriter:
         with self._transaction():
             for session_id in session_ids:
                 self._take_out(session_id, step)
-            self._connection.execute("UPDATE meta SET removals = removals + 1")
 
     def _put(self, session: SessionRow, step: Step) -> None:
         self._take_out(session.session_id, step)
@@ -57,10 +54,9 @@ class IndexWriter:
         first = self._free_rows(session.updated_at, entries[-1].place + 1 if entries else 1)
         last = first + (entries[-1].place if entries else 0)
         execute = self._connection.execute
-        execute("UPDATE meta SET changes = changes + 1")
         key = execute(
-            "INSERT INTO sessions (id, stamp, updated_at, first_row, last_row, entries, change) "
-            "VALUES (?, ?, ?, ?, ?, ?, (SELECT changes FROM meta))",
+            "INSERT INTO sessions (id, stamp, updated_at, first_row, last_row, entries) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
             (session.session_id, session.stamp, session.updated_at, first, last, len(entries)),
         ).lastrowid
         for entry in entries:

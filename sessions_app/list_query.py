@@ -98,40 +98,13 @@ class SessionPage(msgspec.Struct, frozen=True, kw_only=True):
     next_cursor: str | None = None
 
 
-class Orders:
-    """Caches the sorted sessions of the last listing, which seldom change between pages.
-
-    Thread-safe.
-    """
-
-    def __init__(self) -> None:
-        self._last: tuple[Sequence[SessionMetadata], dict[Sort, Sequence[SessionMetadata]]] = (), {}
-
-    def ordered(self, listing: Listing, query: ListQuery) -> Sequence[SessionMetadata]:
-        """Return all sessions of a listing in the order of the query."""
-        if query.sort == "updated":  # as listings are, the newest first
-            return listing.sessions if query.descends else listing.sessions[::-1]
-        sessions, orders = self._last
-        if sessions is not listing.sessions:
-            sessions, orders = self._last = listing.sessions, {}
-        ascending = orders.get(query.sort)
-        if ascending is None:
-            ascending = orders[query.sort] = sorted(sessions, key=_PLACES[query.sort])
-        return ascending[::-1] if query.descends else ascending
-
-
-def page_of(listing: Listing, query: ListQuery, orders: Orders) -> SessionPage:
-    """Return a page of the matching sessions.
-
-    Args:
-        listing: All sessions.
-        query: The filters, order and page.
-        orders: The cache of sorted sessions, which is updated.
+def page_of(listing: Listing, query: ListQuery) -> SessionPage:
+    """Return a page of the matching sessions of a listing.
 
     Raises:
         ValidationFailed: The cursor is invalid for this order.
     """
-    found = _matching(orders.ordered(listing, query), query)
+    found = _matching(_ordered(listing, query), query)
     first = query.offset
     if query.cursor is not None:
         first += _after(found, _place_in(query.cursor, query), query)
@@ -143,6 +116,12 @@ def page_of(listing: Listing, query: ListQuery, orders: Orders) -> SessionPage:
         complete=listing.complete,
         next_cursor=_cursor(found[end - 1], query) if first < end < len(found) else None,
     )
+
+
+def _ordered(listing: Listing, query: ListQuery) -> Sequence[SessionMetadata]:
+    if query.sort == "updated":  # as listings are, the newest first
+        return listing.sessions if query.descends else listing.sessions[::-1]
+    return sorted(listing.sessions, key=_PLACES[query.sort], reverse=query.descends)
 
 
 def _matching(sessions: Sequence[SessionMetadata], query: ListQuery) -> Sequence[SessionMetadata]:

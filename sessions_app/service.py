@@ -16,7 +16,7 @@ from sessions_app.format.codec import encode
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.inbox import EMPTY_INBOX
 from sessions_app.labels import labels_of, with_labels
-from sessions_app.list_query import ListOptions, ListQuery, Orders, SessionPage, page_of
+from sessions_app.list_query import ListOptions, ListQuery, SessionPage, page_of
 from sessions_app.message_editor import MessageEditor, OnRemoval, system_message
 from sessions_app.session import (
     AgentSettings,
@@ -81,7 +81,6 @@ class SessionManager(MessageEditor):
         super().__init__(repository, recover, on_removal)
         self.expires = expires
         self._on_delete = on_delete
-        self._orders = Orders()
 
     def create(
         self,
@@ -172,7 +171,7 @@ class SessionManager(MessageEditor):
             ValidationFailed: The cursor is invalid for this order.
         """
         query = ListQuery(limit=limit, offset=offset, q=q, **wanted)
-        return page_of(self.repository.list(), query, self._orders)
+        return page_of(self.repository.list(), query)
 
     def list_sessions(self) -> Sequence[SessionMetadata]:
         """Return all readable sessions, most recently updated first."""

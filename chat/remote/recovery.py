@@ -351,7 +351,7 @@ class TurnRecovery:
         if self._answer_waiting is None or now < self._look_at:
             return
         self._look_at = now + WAITING_SECONDS
-        listed = self._repository.list(quickly=True).sessions
+        listed = self._repository.list().sessions
         waiting = {
             each.session_id for each in listed if each.queued is not None and not each.queue_paused
         }

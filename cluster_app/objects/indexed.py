@@ -14,8 +14,7 @@ from sessions_app.format.fields import Malformed
 from sessions_app.format.metadata import read_metadata
 from sessions_app.format.to_json import metadata_to_json
 from sessions_app.session import SessionMetadata
-from sessions_app.store.repository import Claim, Unreadable
-from sessions_app.store.sorted_sessions import Found
+from sessions_app.store.repository import Claim, Found, Unreadable
 
 SUFFIX = ".json"
 _KEYS = json.JSONDecoder()

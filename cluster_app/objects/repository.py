@@ -95,7 +95,7 @@ class ObjectSessionRepository:
         """Return the session from the cache, if it is there."""
         return self._objects.known.recall(session_id)
 
-    def list(self, *, anew: bool = False, quickly: bool = False) -> Listing:  # noqa: ARG002
+    def list(self, *, anew: bool = False) -> Listing:
         """Return the listing of the index."""
         if anew:
             self._index.compare()

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cluster_app.objects.indexed import Indexed, from_entry
 from cluster_app.redis.index_entries import FIRST, IndexChanges, IndexEntries
-from sessions_app.store.repository import Claim, Listing
-from sessions_app.store.sorted_sessions import Found, SortedSessions
+from sessions_app.session import SessionMetadata
+from sessions_app.store.repository import Claim, Listing, listing_of
 
 
 class KnownSessions:
@@ -23,7 +23,7 @@ class KnownSessions:
         self._lock = threading.Lock()
         self._indexed: dict[str, Indexed] = {}
         self._claims: dict[str, Claim] = {}
-        self._sessions = SortedSessions()
+        self._listing: Listing | None = None
         self._build: str | None = None
         self._last = FIRST
         self._history: str | None = None
@@ -34,7 +34,15 @@ class KnownSessions:
     def listing(self, *, complete: bool) -> Listing:
         """Return the cached entries as a listing."""
         with self._lock:
-            return self._sessions.listing(complete=complete)
+            if self._listing is None or self._listing.complete != complete:
+                stamps = {
+                    session_id: indexed.etag
+                    for session_id, indexed in self._indexed.items()
+                    if isinstance(indexed.found, SessionMetadata)
+                }
+                files = (indexed.found for indexed in self._indexed.values())
+                self._listing = listing_of(files, stamps, complete=complete)
+            return self._listing
 
     def claims(self) -> Sequence[Claim]:
         """Return the claims in the cached entries."""
@@ -90,17 +98,13 @@ class KnownSessions:
         return broken
 
     def _change(self, changed: Mapping[str, Indexed | None]) -> None:
-        found: dict[str, Found] = {}
-        gone: list[str] = []
+        if changed:
+            self._listing = None
         for session_id, indexed in changed.items():
             self._claims.pop(session_id, None)
             if indexed is None:
-                gone.append(session_id)
                 self._indexed.pop(session_id, None)
             else:
-                found[session_id] = indexed.found
                 self._indexed[session_id] = indexed
                 if (claim := indexed.claim) is not None and claim.turn_id and claim.owner:
                     self._claims[session_id] = claim
-        if changed:
-            self._sessions.change(found, gone)

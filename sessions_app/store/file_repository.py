@@ -5,7 +5,6 @@
     {sessions_dir}/{session_id}.json
     {sessions_dir}/.id                              known to the attachments (docs/decisions/0111)
     {sessions_dir}/.locks/{stripe}.lock             held for milliseconds, never for a turn
-    {sessions_dir}/.locks/saved                     recently saved sessions, if there are searches
     {sessions_dir}/.claims/{session_id}.claim       the claim of a running turn
     {sessions_dir}/.claims/{session_id}.deleted     the tombstone of a deleted session
     {sessions_dir}/.claims/workers/{owner}.lock     locked while that process is alive
@@ -34,7 +33,7 @@ from sessions_app.store.atomic import (
 from sessions_app.store.begun_calls import BegunCalls
 from sessions_app.store.claims import TurnClaims
 from sessions_app.store.file_owners import FileOwners
-from sessions_app.store.listing import CachedListing, SaveLog, read_head
+from sessions_app.store.listing import CachedListing, read_head
 from sessions_app.store.locks import FileLocks, HeldLock
 from sessions_app.store.observer import UNOBSERVED, SessionObserver
 from sessions_app.store.owners import Owners
@@ -91,12 +90,11 @@ class FileSessionRepository:
         begun = BegunCalls(claims) if keeps_begun else None
         self._claims = TurnClaims(claims, self.owners, begun=begun)
         self._tombstones = Tombstones(sessions_dir / ".claims")
-        self._saves = SaveLog(f"{self._directory}/.locks/saved")
-        self._listing = CachedListing(sessions_dir, size_limit=SIZE_LIMIT, saves=self._saves)
+        self._listing = CachedListing(sessions_dir, size_limit=SIZE_LIMIT)
         self._locks = FileLocks(f"{self._directory}/.locks")
         self._durable = durable
         self._observer = observer
-        self._files = SessionFiles(self._directory, durable=durable, saved=self._saves.note)
+        self._files = SessionFiles(self._directory, durable=durable)
 
     def create(self, session: Session) -> None:
         """Store a new session.
@@ -204,7 +202,6 @@ class FileSessionRepository:
             except OSError as error:
                 raise_if_unwritable(error)
                 raise
-            self._saves.note(session_id)
             if self._durable:
                 sync_directory(self._directory)
             self._claims.remove(session_id)
@@ -222,14 +219,9 @@ class FileSessionRepository:
             return None
         return self._tombstones.read(session_id)
 
-    def list(
-        self,
-        *,
-        anew: bool = False,  # noqa: ARG002 - it always does
-        quickly: bool = False,
-    ) -> Listing:
+    def list(self, *, anew: bool = False) -> Listing:  # noqa: ARG002 - it always does
         """Return all sessions, reading only files that changed since the last call."""
-        return self._listing.list(quickly=quickly)
+        return self._listing.list()
 
     def claim(
         self,

@@ -1,12 +1,13 @@
 """Declares the port of the session store, and the values that cross it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from sessions_app.errors import SessionNotFound
 from sessions_app.ids_and_clock import is_session_id
+from sessions_app.messages import NO_EXTRA
 from sessions_app.session import Session, SessionMetadata
 from sessions_app.store.owners import Owners
 
@@ -60,6 +61,10 @@ class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+Found = SessionMetadata | Unreadable
+"""The result of reading a file for a listing."""
+
+
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """The readable sessions, most recently updated first, and the files that are not.
 
@@ -67,11 +72,31 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
         sessions: The metadata of sessions.
         unreadable: The files that can't be read as sessions.
         complete: Whether all are included: False while an index is being rebuilt.
+        stamps: A text for each id of a session, which differs after each change of the session.
     """
 
     sessions: Sequence[SessionMetadata]
     unreadable: Sequence[Unreadable]
     complete: bool = True
+    stamps: Mapping[str, str] = NO_EXTRA
+
+
+def listing_of(
+    files: Iterable[Found], stamps: Mapping[str, str] = NO_EXTRA, *, complete: bool = True
+) -> Listing:
+    """Return a listing of what was read; ids order sessions of the same time."""
+    sessions: list[SessionMetadata] = []
+    unreadable: list[Unreadable] = []
+    for file in files:
+        if isinstance(file, SessionMetadata):
+            sessions.append(file)
+        else:
+            unreadable.append(file)
+    sessions.sort(key=lambda each: (each.updated_at, each.session_id), reverse=True)
+    unreadable.sort(key=lambda each: each.file)
+    return Listing(
+        sessions=tuple(sessions), unreadable=tuple(unreadable), complete=complete, stamps=stamps
+    )
 
 
 Change = Callable[[Session], Session]
@@ -113,13 +138,11 @@ class SessionReader(Protocol):
         Does not block or raise, so no thread is needed.
         """
 
-    def list(self, *, anew: bool = False, quickly: bool = False) -> Listing:
+    def list(self, *, anew: bool = False) -> Listing:
         """Return all sessions, reading only those that changed since the last call.
 
         Args:
             anew: Whether to look for changes by other programs first, even if that takes long.
-            quickly: Whether changes by other programs may be missing, if looking for them takes
-                long.
         """
 
     def deleted_at(self, session_id: str) -> str | None:

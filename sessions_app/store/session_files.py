@@ -5,7 +5,6 @@ A file that was read carries all that its next write needs, so the cache may for
 """
 
 import os
-from collections.abc import Callable
 
 from sessions_app.errors import SessionCorrupt, SessionNotFound, ValidationFailed
 from sessions_app.format.rewriting import SessionFile, rewrite
@@ -25,15 +24,11 @@ class SessionFiles:
     Args:
         directory: The directory.
         durable: Whether writes must survive a power cut.
-        saved: Called with the id of each session whose file was replaced.
     """
 
-    def __init__(
-        self, directory: str, *, durable: bool = True, saved: Callable[[str], object]
-    ) -> None:
+    def __init__(self, directory: str, *, durable: bool = True) -> None:
         self._directory = directory
         self._durable = durable
-        self._saved = saved
         self.recent = RecentSessions()
 
     def path(self, session_id: str) -> str:
@@ -97,15 +92,12 @@ class SessionFiles:
         new = rewrite(session, before)
         require_room(new.size, None if before is None else len(before.data), recovers=recovers)
         data = new.joined() if new.size <= MOST_BYTES else None
-        try:
-            write_atomically(
-                self.path(session_id),
-                new.pieces() if data is None else data,
-                exclusive=before is None,
-                durable=self._durable,
-            )
-        finally:  # the file may be replaced even if syncing the directory failed
-            self._saved(session_id)
+        write_atomically(
+            self.path(session_id),
+            new.pieces() if data is None else data,
+            exclusive=before is None,
+            durable=self._durable,
+        )
         written = None if data is None else new.written(data, session_id)
         if written is not None:
             self.recent.keep(session_id, written)

@@ -24,7 +24,6 @@ BUILDERS = {
     "mochi_project/http/health.py": "checks whether directories can be written to",
     "mochi_project/management/commands/doctor.py": "reads the agents' folder, without the chats",
     "mochi_project/process/file_systems.py": "checks the file systems of directories",
-    "search_app/services.py": "makes services",
     "sessions_app/services.py": "makes services",
     "sessions_app/settings.py": "declares the settings",
     "transfer_app/backup.py": "copies whole data directories",

@@ -69,7 +69,6 @@ ABOUT_A_FOLDER: dict[str, set[str]] = {
     "sessions_app/store": {
         "dead_claims",
         "newer_servers",
-        "quick_listings",
         "turns_of_long_sessions",
     },
     "cluster_app/redis": {"idempotency_keys", "journals_in_trouble", "sentinels", "whole_index"},

@@ -8,12 +8,10 @@ from tempfile import TemporaryDirectory
 from storage import SETTLED_SECONDS, filled_folder, message, replaced_by, timed
 
 from search_app.index import SearchIndex
-from search_app.index_comparison import IndexComparer
 from search_app.index_updater import IndexUpdater
 from search_app.query import read_query
 from search_app.search_request import SearchRequest
 from search_app.service import SessionSearch
-from search_app.source import SessionsInFiles
 from sessions_app.service import SessionManager
 from sessions_app.store.locks import FileLocks
 
@@ -23,7 +21,7 @@ MESSAGES = 8
 class NoThread(IndexUpdater):
     """Fills the index only when it is told to, so that nothing else runs."""
 
-    def start(self, *, is_due: bool) -> None:
+    def start(self) -> None:
         """Do nothing."""
 
 
@@ -35,11 +33,9 @@ def searching(sessions: int) -> dict[str, float]:
     with filled_folder(sessions) as folder, TemporaryDirectory(prefix="mochi-bench-") as state:
         time.sleep(SETTLED_SECONDS)
         repository = SessionManager(folder).repository
-        source = SessionsInFiles(repository, folder)
-        comparer = IndexComparer(source)
         index = SearchIndex(Path(state) / "search.sqlite3")
-        updater = NoThread(source, index, FileLocks(state), comparer)
-        search = SessionSearch(source, index, updater, comparer, scan_seconds=600)
+        updater = NoThread(repository, index, FileLocks(state))
+        search = SessionSearch(repository, index, updater, scan_seconds=600)
         rare, common = (
             SearchRequest(query=read_query(text)) for text in ("0000000007", "words follow")
         )

@@ -17,6 +17,7 @@ from sessions_app.store.repository import (
     Opening,
     Recover,
     Result,
+    listing_of,
 )
 
 
@@ -106,10 +107,9 @@ class MemorySessionRepository:
     def recall(self, session_id: str) -> Session | None:
         return None
 
-    def list(self, *, anew: bool = False, quickly: bool = False) -> Listing:
+    def list(self, *, anew: bool = False) -> Listing:
         sessions = [document.session.metadata for document in self._documents.values()]
-        sessions.sort(key=lambda found: (found.updated_at, found.session_id), reverse=True)
-        return Listing(sessions=tuple(sessions), unreadable=())
+        return listing_of(sessions)
 
     def deleted_at(self, session_id: str) -> str | None:
         return self._deleted.get(session_id)

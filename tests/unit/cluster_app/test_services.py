@@ -134,7 +134,7 @@ class Forgetful:
     def __init__(self, repository: SessionRepository) -> None:
         self._repository = repository
 
-    def list(self, *, anew: bool = False, quickly: bool = False) -> Listing:
+    def list(self, *, anew: bool = False) -> Listing:
         return Listing(sessions=(), unreadable=())
 
     def __getattr__(self, name: str) -> Any:

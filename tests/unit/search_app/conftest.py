@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 
 from search_app.index import Connect, SearchIndex
-from search_app.index_comparison import IndexComparer
 from search_app.index_updater import IndexUpdater
 from search_app.query import read_query
 from search_app.search_request import Results, SearchRequest
 from search_app.service import SCAN_SECONDS, SessionSearch
-from search_app.source import SessionsInFiles, Source, StoredSessions
 from sessions_app.session import Session
 from sessions_app.store.file_repository import FileSessionRepository
 from sessions_app.store.locks import FileLocks
@@ -26,8 +24,8 @@ class CalledUpdater(IndexUpdater):
 
     asked = 0
 
-    def start(self, *, is_due: bool) -> None:
-        self.asked += is_due
+    def start(self) -> None:
+        self.asked += 1
 
 
 class Archive:
@@ -40,22 +38,15 @@ class Archive:
         *,
         connect: Connect = sqlite3.connect,
         scan_seconds: float = SCAN_SECONDS,
-        in_files: bool = True,
     ) -> None:
-        sessions = directory / "chat_sessions"
-        self.repository = FileSessionRepository(sessions)
+        self.repository = FileSessionRepository(directory / "chat_sessions")
         self.path = directory / "state" / "search.sqlite3"
         self._make_session = make_session
-        source: Source = StoredSessions(self.repository)
-        if in_files:
-            source = SessionsInFiles(self.repository, sessions)
-        self.source = source
         self.index = SearchIndex(self.path, connect=connect)
         self.locks = FileLocks(directory / "state")
-        comparer = IndexComparer(source)
-        self.updater = CalledUpdater(source, self.index, self.locks, comparer)
+        self.updater = CalledUpdater(self.repository, self.index, self.locks)
         self.search = SessionSearch(
-            source, self.index, self.updater, comparer, scan_seconds=scan_seconds
+            self.repository, self.index, self.updater, scan_seconds=scan_seconds
         )
 
     def keep(self, session_id: str, *texts: str, updated_at: str = FIRST_DAY) -> Session:

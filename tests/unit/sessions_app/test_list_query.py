@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.errors import ValidationFailed
-from sessions_app.list_query import ListQuery, Order, Orders, SessionPage, Sort
-from sessions_app.list_query import page_of as page_in_orders
+from sessions_app.list_query import ListQuery, Order, Sort, page_of
 from sessions_app.session import SessionMetadata
+from sessions_app.store import repository
 from sessions_app.store.repository import Listing
-from sessions_app.store.sorted_sessions import SortedSessions
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 
@@ -24,13 +23,7 @@ def made(session_id: str, **fields: Any) -> SessionMetadata:
 
 
 def listing_of(*sessions: SessionMetadata) -> Listing:
-    arranged = SortedSessions()
-    arranged.change({one.session_id: one for one in sessions})
-    return arranged.listing()
-
-
-def page_of(listing: Listing, query: ListQuery, orders: Orders | None = None) -> SessionPage:
-    return page_in_orders(listing, query, orders or Orders())
+    return repository.listing_of(sessions)
 
 
 def ids(*sessions: SessionMetadata, **query: Any) -> list[str]:
@@ -116,59 +109,16 @@ def test_pages_show_every_session_once_whatever_goes_meanwhile(
         one.session_id
         for one in page_of(listing_of(*sessions), ListQuery(sort=sort, order=order)).sessions
     ]
-    orders = Orders()
-    first = page_of(listing_of(*sessions), query, orders)
+    first = page_of(listing_of(*sessions), query)
     left = [one for number, one in enumerate(sessions) if number not in gone]
     seen = [one.session_id for one in first.sessions]
     cursor = first.next_cursor
     while cursor is not None:
-        page = page_of(listing_of(*left), msgspec.structs.replace(query, cursor=cursor), orders)
+        page = page_of(listing_of(*left), msgspec.structs.replace(query, cursor=cursor))
         seen += [one.session_id for one in page.sessions]
         cursor = page.next_cursor
     there = {one.session_id for one in left} | {one.session_id for one in first.sessions}
     assert seen == [session_id for session_id in whole if session_id in there]
-
-
-@given(
-    steps=st.lists(
-        st.tuples(
-            st.booleans(),
-            st.sampled_from(["updated", "created", "title"]),
-            st.sampled_from(["asc", "desc"]),
-        ),
-        max_size=12,
-    )
-)
-def test_orders_that_are_kept_are_those_of_what_is_listed_now(
-    steps: list[tuple[bool, Sort, Order]],
-) -> None:
-    arranged, orders = SortedSessions(), Orders()
-    for number, (changes, sort, order) in enumerate(steps):
-        if changes or not number:
-            session_id = f"{number * 7 % 5}"
-            time = f"{number * 3 % 4}"
-            changed = made(session_id, updated_at=time, created_at=time, title=f"{number % 3}")
-            arranged.change({session_id: changed})
-        query = ListQuery(sort=sort, order=order)
-        found = page_of(arranged.listing(), query, orders).sessions
-        assert list(found) == list(page_of(arranged.listing(), query).sessions)
-
-
-def test_an_unchanged_listing_is_sorted_once() -> None:
-    looks: list[str] = []
-
-    class Looked(str):
-        __slots__ = ()
-
-        def casefold(self) -> str:
-            looks.append(self)
-            return super().casefold()
-
-    listing = listing_of(made("a", title=Looked("A")), made("b", title=Looked("B")))
-    orders = Orders()
-    for order in ("asc", "desc"):
-        page_of(listing, ListQuery(sort="title", order=order), orders)
-    assert sorted(looks) == ["A", "B"]
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "AAAA", "====", "ü", "WzFd"])
