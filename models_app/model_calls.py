@@ -91,20 +91,18 @@ class ModelCallStart(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakre
         owner: The owner of data that it is made for.
         call_id: An id that no other call of any process has.
         caller: The caller; None if unknown.
-        request: The request; None if a provider's library makes it.
+        request: The request.
         url: The provider's address, which may hold credentials; None if it is not known.
-        characters: The characters of the messages, if there is no request.
     """
 
     provider: str
     model: str
     purpose: Purpose
     owner: str
+    request: ModelRequest
     call_id: str = ""
     caller: Caller | None = None
-    request: ModelRequest | None = None
     url: str | None = None
-    characters: int = 0
 
 
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,11 +218,8 @@ class CallInProgress:
         observer: ModelCallObserver,
         *,
         provider: str,
-        model: str,
-        purpose: Purpose,
-        request: ModelRequest | None = None,
-        url: str | None = None,
-        characters: int = 0,
+        request: ModelRequest,
+        url: str | None,
     ) -> None:
         self.finished: Finished | None = None
         self.streamed = 0
@@ -232,14 +227,13 @@ class CallInProgress:
         self._observer = observer
         self._start = ModelCallStart(
             provider=provider,
-            model=model,
-            purpose=purpose,
+            model=request.model,
+            purpose=request.purpose,
             owner=principal().owner,
             call_id=os.urandom(8).hex(),
             caller=_caller.get(),
             request=request,
             url=url,
-            characters=characters,
         )
         self._first: float | None = None
         self._begun = 0.0
@@ -348,12 +342,7 @@ class ObservedModel:
         has_begun = False
         batch: Sequence[Delta] = ()
         async with CallInProgress(
-            self._observer,
-            provider=self.provider,
-            model=request.model,
-            purpose=request.purpose,
-            request=request,
-            url=self._url,
+            self._observer, provider=self.provider, request=request, url=self._url
         ) as call:
             if call.warning is not None:
                 yield [Warned(call.warning)]

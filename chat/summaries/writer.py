@@ -16,7 +16,7 @@ from chat.summaries.prompt import (
 )
 from models_app.errors import ContextOverflow, ModelNotFound
 from models_app.model_calls import call_models_for
-from models_app.structured import StructuredModels
+from models_app.structured import Question
 from sessions_app.errors import MochiError, SessionBusy
 from sessions_app.labels import wants_title
 from sessions_app.session import Session
@@ -25,6 +25,9 @@ from sessions_app.store.repository import SessionRepository
 logger = logging.getLogger(__name__)
 
 WATCH_SECONDS = 0.25
+
+Ask = Callable[[str, Question, type[ConversationSummary]], Awaitable[ConversationSummary]]
+"""From a model, a question and the form of its answer to the answer."""
 
 
 class SummaryPreempted(Exception):
@@ -92,7 +95,7 @@ class SummaryWriter:
 
     Args:
         repository: The sessions.
-        answers: Gets structured answers out of models.
+        ask: Gets a structured answer out of a model.
         models: Finds out which models turns of other sessions wait for.
         window_of: Returns the context window for a model's summary of a session.
     """
@@ -100,14 +103,14 @@ class SummaryWriter:
     def __init__(
         self,
         repository: SessionRepository,
-        answers: StructuredModels,
+        ask: Ask,
         models: WantedModels,
         *,
         window_of: Callable[[Session, str], Awaitable[int | None]],
     ) -> None:
         self._window_of = window_of
         self._repository = repository
-        self._answers = answers
+        self._ask_model = ask
         self._models = models
         self._has_warned = False
 
@@ -168,10 +171,6 @@ class SummaryWriter:
         """Return whether a turn of any session but this one wants the model. Blocks."""
         return self._models.is_wanted(model, but_not_by=but_not_by)
 
-    async def aclose(self) -> None:
-        """Close connections to models."""
-        await self._answers.aclose()
-
     async def _ask(self, session: Session, model: str) -> ConversationSummary:
         """Ask the model, with less of the conversation where it can't hold what was estimated."""
         call_models_for(session.session_id)
@@ -181,7 +180,7 @@ class SummaryWriter:
         while True:
             question = question_for(session, window, share=share)
             try:
-                return await self._answers.ask(model, question, form)
+                return await self._ask_model(model, question, form)
             except ContextOverflow as overflow:
                 share = smaller_share(share, overflow, question.context_window)
                 logger.info(

@@ -4,13 +4,19 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from models_app.errors import ModelError, ModelNotFound
 from models_app.expiring_cache import ExpiringCache
 from models_app.language_model import ModelInfo
+from models_app.ollama.errors import invalid_answer
+from sessions_app.decoding import NO_JSON, decode_as
+
+if TYPE_CHECKING:
+    from models_app.ollama.transport import OllamaTransport
 
 CACHE_SECONDS = 60.0
 """The time for which a model's facts are cached before its digest is compared again."""
@@ -27,13 +33,26 @@ class Tag(msgspec.Struct, frozen=True, kw_only=True):
         name: The model's name.
         digest: The digest of the model that the name refers to.
         size: Its bytes on disk.
-        modified_at: When it was pulled or made, in seconds since 1970; None if unknown.
+        modified_at: When it was pulled or made; None if unknown.
     """
 
-    name: str
-    digest: str
-    size: int = 0
-    modified_at: int | None = None
+    name: str = msgspec.field(default="", name="model")
+    digest: str | None = None
+    size: int | float | None = None
+    modified_at: datetime | None = None
+
+
+class _TagList(msgspec.Struct):
+    models: Sequence[Tag]
+
+
+class FileDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """The details of a model's file."""
+
+    format: str | None = None
+    family: str | None = None
+    parameter_size: str | None = None
+    quantization_level: str | None = None
 
 
 class ModelDetails(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,34 +62,42 @@ class ModelDetails(msgspec.Struct, frozen=True, kw_only=True):
     model's chat template has.
     """
 
-    format: str = ""
-    family: str = ""
-    parameter_size: str = ""
-    quantization_level: str = ""
-    capabilities: Sequence[str] = ()
-    facts: Mapping[str, Any] = {}
+    details: FileDetails | None = None
+    capabilities: Sequence[str] | None = None
+    model_info: Mapping[str, Any] | None = None
     remote_host: str | None = None
 
     @property
     def context_length(self) -> int | None:
         """The longest context that the model was trained for, in tokens."""
-        for prefix in (self.facts.get("general.architecture"), self.family):
-            length = self.facts.get(f"{prefix}.context_length")
+        facts = self.model_info or {}
+        family = self.details.family if self.details is not None else None
+        for prefix in (facts.get("general.architecture"), family):
+            length = facts.get(f"{prefix}.context_length")
             if isinstance(length, int) and length > 0:
                 return length
         return None
 
 
-class ModelSource(Protocol):
-    """Fetches facts about models; both methods raise ``ModelError``s."""
+def tags_in(answer: bytes) -> list[Tag]:
+    """Read the answer of ``GET /api/tags``.
 
-    async def fetch_tags(self) -> Sequence[Tag]:
-        """Return the server's list."""
-        ...
+    Raises:
+        OllamaError: It is another one.
+    """
+    return [tag for tag in _decoded(answer, _TagList).models if tag.name]
 
-    async def fetch_details(self, name: str) -> ModelDetails:
-        """Return a model's details."""
-        ...
+
+def details_in(answer: bytes) -> ModelDetails:
+    """Read the answer of ``POST /api/show``; raises as ``tags_in``."""
+    return _decoded(answer, ModelDetails)
+
+
+def _decoded(answer: bytes, kind: type[_T]) -> _T:
+    try:
+        return decode_as(answer, kind)
+    except NO_JSON as error:
+        raise invalid_answer("it is not what Ollama sends.") from error
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -85,7 +112,9 @@ class ModelInventory:
     the same thing share one request.
     """
 
-    def __init__(self, source: ModelSource, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, source: "OllamaTransport", *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._source = source
         self._shown: dict[str, ModelDetails] = {}
         self._known: ExpiringCache[_Known] = ExpiringCache(CACHE_SECONDS, clock=clock)
@@ -223,18 +252,19 @@ def is_cloud(name: str) -> bool:
 
 def model_info(name: str, tag: Tag | None, shown: ModelDetails) -> ModelInfo:
     """Combine the list's entry with the model's details."""
-    is_remote = shown.remote_host is not None or is_cloud(name)
+    is_remote = bool(shown.remote_host) or is_cloud(name)
+    file, tag = shown.details or FileDetails(), tag or Tag()
     return ModelInfo(
         name=name,
-        size_mb=round((tag.size if tag is not None else 0) / 1e6, 1),
-        format=shown.format,
-        family=shown.family,
-        parameter_size=shown.parameter_size,
-        quantization_level=shown.quantization_level,
-        capabilities=tuple(shown.capabilities),
+        size_mb=round((tag.size or 0) / 1e6, 1),
+        format=file.format or "",
+        family=file.family or "",
+        parameter_size=file.parameter_size or "",
+        quantization_level=file.quantization_level or "",
+        capabilities=tuple(shown.capabilities or ()),
         context_length=shown.context_length,
-        modified_at=tag.modified_at if tag is not None else None,
-        digest=tag.digest if tag is not None else "",
+        modified_at=int(tag.modified_at.timestamp()) if tag.modified_at is not None else None,
+        digest=tag.digest or "",
         is_remote=is_remote,
         continues_answers=not is_remote,
     )

@@ -32,10 +32,6 @@ class Answers:
         self.asked = asyncio.Event()
         self.cancelled = 0
         self.title = ""
-        self.is_closed = False
-
-    async def aclose(self):
-        self.is_closed = True
 
     async def ask(self, model, question, form):
         self.questions.append((model, question.text))
@@ -128,7 +124,7 @@ class House:
                 "repository": self.repository,
                 "writer": SummaryWriter(
                     self.repository,
-                    self.answers,
+                    self.answers.ask,
                     self.wanted,
                     window_of=ContextWindows(models=self).of_summary,
                 ),

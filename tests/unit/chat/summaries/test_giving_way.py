@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from functools import partial
 
 import msgspec
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from chat.summaries.prompt import ANSWER_TOKENS
 from chat.summaries.service import GAVE_WAY_SECONDS
 from chat.summaries.writer import WantedModels
+from models_app.catalogue import ModelCatalogue
 from models_app.ollama.language_model import OllamaLanguageModel
-from models_app.structured import StructuredModels
+from models_app.structured import ask_for_json
 from sessions_app.messages import ToolCall
 from tests.claims import claim_session, hold_of
 from tests.unit.chat.summaries.house import ANSWERED, Claims
@@ -118,12 +120,8 @@ async def test_giving_way_frees_the_models_slot(house):
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    house.answers = StructuredModels(
-        lambda name: (OllamaLanguageModel(url), name),
-        is_of_ollama=lambda _: True,
-        ollama_host=url,
-        silence_timeout=60,
-    )
+    catalogue = ModelCatalogue(OllamaLanguageModel(url))
+    house.answers.ask = partial(ask_for_json, catalogue)
     session_id, other = house.talk(), house.talk()
     async with server, asyncio.timeout(20):
         running = asyncio.create_task(house.run(session_id, house.build()))
@@ -133,3 +131,4 @@ async def test_giving_way_frees_the_models_slot(house):
         await left.wait()
     assert (request["truncate"], request["shift"]) == (False, False)
     assert request["options"]["num_predict"] == ANSWER_TOKENS
+    await catalogue.aclose()

@@ -41,7 +41,7 @@ class Source:
 
 def can(*capabilities, length=40960):
     facts = {"general.architecture": "qwen3", "qwen3.context_length": length}
-    return ModelDetails(family="qwen3", capabilities=capabilities, facts=facts)
+    return ModelDetails(capabilities=capabilities, model_info=facts)
 
 
 @pytest.fixture
