@@ -101,7 +101,6 @@ async def chat(
     response={200: None, 202: QueuedOut, **ERRORS},
     openapi_extra=STREAM,
 )
-@needs(first=True)
 async def chat_stream(
     request: HttpRequest, body: OpenChatIn, idempotency_key: IdempotencyKey = None
 ) -> HttpResponseBase:
@@ -145,7 +144,6 @@ async def chat_in_session(
     response={200: None, 202: QueuedOut, **ERRORS},
     openapi_extra=STREAM,
 )
-@needs(first=True)
 async def chat_stream_in_session(
     request: HttpRequest,
     session_id: str,
@@ -189,7 +187,7 @@ async def cancel_turn(request: HttpRequest, session_id: str) -> CancelOut:
     response={200: None, 204: None, (404, 422, 500): ENVELOPE},
     openapi_extra=STREAM,
 )
-@needs(scope="chat", first=True)
+@needs(scope="chat")
 async def reattach(
     request: HttpRequest,
     session_id: str,

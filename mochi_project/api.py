@@ -42,8 +42,8 @@ class MochiAPI(ForgetfulAPI):
         schema["paths"] = by_tags(schema["paths"])
         for path, methods in schema["paths"].items():
             for method, operation in methods.items():
-                scope = route_table().scope_of(path, method.upper())
-                operation[SCOPE] = scope or "none"
+                needs = route_table().needs_of(path, method.upper())
+                operation[SCOPE] = needs.scope if needs.token else "none"
         shape_components(schema)
         return schema
 

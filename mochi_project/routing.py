@@ -1,6 +1,7 @@
 """Declares what routes need, and looks it up by path for the guard (docs/decisions/0134, 0207)."""
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -8,7 +9,7 @@ from importlib import import_module
 from typing import Literal, NamedTuple, TypedDict, TypeVar, Unpack
 
 import ninja
-from django.urls import URLPattern, URLResolver, get_resolver, resolve
+from django.urls import Resolver404, URLPattern, URLResolver, get_resolver, resolve
 from ninja.utils import replace_path_param_notation
 
 from mochi_project.app import ForeignApi, foreign_apis, mochi_apps, routers_of
@@ -28,7 +29,7 @@ class Needs:
     """Says what a route needs.
 
     Attributes:
-        scope: What a client must be allowed (docs/keys.md). None counts as ``admin``.
+        scope: What a client must be allowed (docs/keys.md); None where nothing is.
         token: Whether a client must be allowed anything at all; without, the scope does not count.
         body: Whether the guard reads the body, or the route does as it arrives (``stream``), or
             whether it is that of a page's own form and nothing else (``form``).
@@ -36,24 +37,18 @@ class Needs:
         untyped: Whether a body without a ``Content-Type``, or with that of a form, as curl sends
             it, is read as JSON.
         too_large: Makes the error of a larger stream, from the maximum.
-        first: Whether its path is tried before others, since a first token waits for it.
     """
 
-    scope: Scope | None = None
+    scope: Scope | None = "admin"
     token: bool = True
     body: Literal["whole", "stream", "form"] = "whole"
     limit: str = "max_body_bytes"
     untyped: bool = False
     too_large: Callable[[int], MochiError] | None = None
-    first: bool = False
-
-    @property
-    def of_guard(self) -> "Needs":
-        """Return the part that the guard looks up, which most routes have in common."""
-        return replace(self, scope=None, first=False)
 
 
-USUAL = Needs()
+ADMINS = Needs()
+NOTHING = Needs(scope=None)
 
 
 class _Changes(TypedDict, total=False):
@@ -63,7 +58,6 @@ class _Changes(TypedDict, total=False):
     limit: str
     untyped: bool
     too_large: Callable[[int], MochiError]
-    first: bool
 
 
 def needs(**changes: Unpack[_Changes]) -> Callable[[View], View]:
@@ -89,7 +83,7 @@ class Router(ninja.Router):
     def __init__(
         self,
         *,
-        scope: Scope | None = None,
+        scope: Scope = "admin",
         changes: Scope | None = None,
         tags: list[str],
         limit: str = "max_body_bytes",
@@ -148,49 +142,34 @@ class RouteTable:
     """
 
     def __init__(self, routes: Iterable[Route], apis: Iterable[ForeignApi] = ()) -> None:
-        self._exact: dict[str, Needs] = {}
-        self._patterns: list[tuple[re.Pattern[str], Needs]] = []
-        self._scopes: list[tuple[re.Pattern[str], Route]] = []
+        self._exact: defaultdict[str, list[Route]] = defaultdict(list)
+        self._patterns: list[tuple[re.Pattern[str], Route]] = []
         for route in routes:
-            pattern = re.compile(_regex(route.path))
-            self._scopes.append((pattern, route))
-            given = route.needs.of_guard
-            if given != USUAL and "<" in route.path:
-                self._patterns.append((pattern, given))
-            elif given != USUAL:
-                self._exact[route.path] = given
-        self._scopes.sort(key=lambda entry: "<" in entry[1].path)
+            if "<" in route.path:
+                self._patterns.append((re.compile(_regex(route.path)), route))
+            else:
+                self._exact[route.path].append(route)
         self._apis = tuple(apis)
         self._tables: dict[str, RouteTable] = {}
 
-    def needs_of(self, path: str) -> Needs:
-        """Return what the route of a path needs of the guard; else what most routes need.
+    def needs_of(self, path: str, method: str) -> Needs:
+        """Return what a request needs.
 
-        The scope is not in it: routes of one path may need different ones.
-        """
-        found = self._exact.get(path)
-        if found is not None:
-            return found
-        if (api := self.api_of(path)) is not None:
-            return self._table_of(api).needs_of(path)
-        for pattern, given in self._patterns:
-            if pattern.fullmatch(path):
-                return given
-        return USUAL
-
-    def scope_of(self, path: str, method: str) -> Scope | None:
-        """Return the scope that a request needs: ``admin`` where none is declared.
-
-        None where there is nothing, or nothing for the method: the answer says no more than that.
+        No scope where there is nothing, or nothing for the method: the answer says no more than
+        that. Views that declare nothing are for admins.
         """
         if (api := self.api_of(path)) is not None:
-            return self._table_of(api).scope_of(path.removesuffix("/"), method)
+            return self._table_of(api).needs_of(path.removesuffix("/"), method)
+        routes = self._exact.get(path)
+        if routes is None:
+            routes = [route for pattern, route in self._patterns if pattern.fullmatch(path)]
         methods = {method, "GET"} if method == "HEAD" else {method}
-        found = [route for pattern, route in self._scopes if pattern.fullmatch(path)]
-        for route in found:
+        for route in routes:
             if not route.methods or methods.intersection(route.methods):
-                return None if not route.needs.token else route.needs.scope or "admin"
-        return None if found or resolve(path).url_name == UNKNOWN else "admin"
+                return route.needs
+        if routes:
+            return replace(routes[0].needs, scope=None)
+        return ADMINS if _has_view(path) else NOTHING
 
     def api_of(self, path: str) -> ForeignApi | None:
         """Return the API of a path that is not of the native one."""
@@ -223,9 +202,16 @@ def _pages(entries: Iterable[URLPattern | URLResolver], prefix: str) -> Iterator
         if isinstance(entry, URLPattern):
             changes: _Changes = vars(entry.callback).get(_DECLARED, {})
             if changes:
-                yield Route(path, (), None, replace(USUAL, **changes))
+                yield Route(path, (), None, replace(ADMINS, **changes))
         elif not isinstance(entry.urlconf_name, str):  # else it is imported late
             yield from _pages(entry.url_patterns, path)
+
+
+def _has_view(path: str) -> bool:
+    try:
+        return resolve(path).url_name != UNKNOWN
+    except Resolver404:  # `*`
+        return False
 
 
 def _regex(path: str) -> str:

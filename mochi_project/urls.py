@@ -1,12 +1,8 @@
 """Maps paths to views: the API, its docs page, the chat page, an envelope for every other path."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any, cast
-
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.http.response import HttpResponseBase
-from django.urls import URLPattern, URLResolver, path, re_path
+from django.urls import URLResolver, path, re_path
 from django.urls.resolvers import RegexPattern, RoutePattern
 
 from mochi_project.configuration.setting_errors import ANOTHER_PROJECT
@@ -23,18 +19,12 @@ from mochi_project.errors.handlers import unknown_path_view
 from mochi_project.http.docs_page import asset_view
 from mochi_project.http.metrics_page import metrics_view
 from mochi_project.http.playground import file_view, index_view
-from mochi_project.routing import NATIVE, UNKNOWN, native_routes
-
-View = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
+from mochi_project.routing import NATIVE, UNKNOWN
 
 _routes, _app_name, _namespace = api.urls
 _NATIVE = f"{NATIVE[1:]}/"
-_first = dict.fromkeys(each.path[len(NATIVE) + 1 :] for each in native_routes() if each.needs.first)
-_views = {str(each.pattern): each.callback for each in _routes if isinstance(each, URLPattern)}
 
 urlpatterns = [
-    # A first token waits for the paths that are tried before its own.
-    *(path(f"{_NATIVE}{route}", cast("View", _views[route])) for route in _first),
     path(f"{_NATIVE}docs/static/<str:name>", asset_view, name="docs-asset"),
     path(_NATIVE, (_routes, _app_name, _namespace)),
     # By their names: nothing of them is imported before it is asked for.

@@ -53,7 +53,7 @@ class AgUiStoppedOut(Schema):
     response={200: None, (400, 402, 404, 408, 409, 413, 422, 500, 502, 503, 507): ENVELOPE},
     openapi_extra=RUN,
 )
-@needs(limit="max_history_bytes", first=True)
+@needs(limit="max_history_bytes")
 async def run(request: HttpRequest) -> HttpResponseBase:
     """Run a thread's new messages and stream AG-UI 1.0 events, for `HttpAgent` and CopilotKit.
 

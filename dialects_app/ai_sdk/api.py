@@ -43,7 +43,7 @@ ChatId = Annotated[
     operation_id="ui_chat",
     openapi_extra=openapi.CHAT,
 )
-@needs(limit="max_history_bytes", first=True)
+@needs(limit="max_history_bytes")
 async def ui_chat(request: HttpRequest, idempotency_key: IdempotencyKey = None) -> HttpResponseBase:
     """Answer the last message of a chat with a UI message stream; the turn survives a disconnect.
 

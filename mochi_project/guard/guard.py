@@ -32,7 +32,7 @@ from mochi_project.guard.streamed_body import StreamedBody
 from mochi_project.keys.key import ScopeMissing
 from mochi_project.keys.ring import KeyRing
 from mochi_project.memory.large_bodies import leave_large_body
-from mochi_project.principal import IN_SCOPE, SCOPES, Principal
+from mochi_project.principal import IN_SCOPE, Principal
 from mochi_project.routing import Needs, route_table
 
 FORM_BYTES = 64 * 1024
@@ -133,7 +133,7 @@ class Guard:
         has_body = _has_body(scope, head)
         path = path_below_root(scope)
         extra = _ALWAYS
-        needs = self._routes.needs_of(path)
+        needs = self._routes.needs_of(path, scope["method"])
         if self._routes.api_of(path) is not None:
             extra = (*extra, (b"x-request-id", request_id(head.get(b"x-request-id"))))
         try:
@@ -150,7 +150,7 @@ class Guard:
                     await cors.answer_preflight(origin, asked, extra, send)
                     return
                 extra = (*extra, *cors.response_headers(origin))
-            scope = {**scope, IN_SCOPE: await self._principal_of(scope, head, path, needs)}
+            scope = {**scope, IN_SCOPE: await self._principal_of(scope, head, needs)}
             _check_server(scope)
             if has_body or (needs.body == "stream" and scope["method"] == "POST"):
                 scope, receive = await self._with_body(scope, needs, receive, head)
@@ -257,7 +257,7 @@ class Guard:
             raise Refused("FORBIDDEN", messages.FOREIGN_PAGE)
 
     async def _principal_of(
-        self, scope: Scope, head: dict[bytes, bytes], path: str, needs: Needs
+        self, scope: Scope, head: dict[bytes, bytes], needs: Needs
     ) -> Principal | None:
         """Return who the request acts for; None for a stranger, where that needs no token.
 
@@ -270,11 +270,9 @@ class Guard:
             if needs.token or refusal.code == "BAD_REQUEST":
                 raise
             return None
-        if not principal.scopes >= SCOPES:
-            scope_needed = self._routes.scope_of(path, scope["method"])
-            if scope_needed is not None and scope_needed not in principal.scopes:
-                missing = ScopeMissing(scope_needed)
-                raise Refused(missing.code, missing.message, **missing.details)
+        if needs.token and needs.scope is not None and needs.scope not in principal.scopes:
+            missing = ScopeMissing(needs.scope)
+            raise Refused(missing.code, missing.message, **missing.details)
         return principal
 
 

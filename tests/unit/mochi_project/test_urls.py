@@ -25,11 +25,3 @@ def test_routes_that_are_named_by_their_module_are_found_like_others() -> None:
     assert resolve("/v1/models").namespace == "openai"
     assert resolve("/v1/models/hf.co/user/model:Q4").kwargs == {"model_name": "hf.co/user/model:Q4"}
     assert reverse("openai:api-root") == "/v1/"
-
-
-@pytest.mark.parametrize("path", ["/api/v1/chat/stream", "/api/v1/chat/sample/stream"])
-def test_a_stream_is_found_before_other_paths_are_tried(path: str) -> None:
-    tried = [str(pattern.pattern) for way in resolve(path).tried or () for pattern in way]
-
-    assert tried
-    assert all(route.endswith("/stream") for route in tried)
