@@ -255,7 +255,7 @@ class ChatService:
             or record.fingerprint != fingerprint_of(identity)
         ):
             return None
-        if await asyncio.to_thread(self._keys.is_held, key, record):
+        if await asyncio.to_thread(self._keys.is_held, record):
             return None  # it begins just now, and its session may not be saved yet
         return await self._find(await self.space_with(record.session_id), record, held=False)
 

@@ -65,7 +65,7 @@ async def under_key(
             return taken
         record: KeyRecord | None = taken
         while record is not None and record.fingerprint == fingerprint:
-            held = await asyncio.to_thread(keys.is_held, key, record)
+            held = await asyncio.to_thread(keys.is_held, record)
             current = await asyncio.to_thread(keys.find, key)
             if current == record:  # else it became known just before it was let go
                 if (found := await find(record, held)) is not None:

@@ -30,11 +30,9 @@ KEY_RECORDS = r"[0-9a-f]{40}\.json"
 KEY_LIMIT = 4096
 HOLD_SECONDS = 60.0
 """The time for which a key is held whose holder lives and does not release it."""
-UNLOCKED_START_SECONDS = 10.0
-"""The time limit of a start by a server of version 1, which did not record who holds a key."""
 
 
-class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
+class KeyRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Maps a key to its turn, or to its message that was queued.
 
     Attributes:
@@ -43,6 +41,9 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
         turn_id: The turn; None while it is being started.
         session_id: The turn's session; None while it is being started.
         message_id: The message that was queued instead of starting a turn.
+        holder: The owner id of the process that starts the turn; None once it has begun.
+        held_until: When the key is not held any more (Unix time), whether its holder lives or not.
+        start: A random id for each time the key is taken.
     """
 
     version: int = 1
@@ -50,35 +51,14 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str | None = None
     session_id: str | None = None
     message_id: str | None = None
+    holder: str | None = None
+    held_until: float = 0.0
+    start: str = ""
 
 
 def fingerprint_of(*parts: object) -> str:
     """Return a hash of the parts of a request."""
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
-
-
-class _StoredKey(KeyRecord, frozen=True, kw_only=True, omit_defaults=True):
-    """A record as it is stored.
-
-    Attributes:
-        holder: The owner id of the process that starts the turn; None once it has begun.
-        held_until: When the key is not held any more (Unix time), whether its holder lives or not.
-        start: A random id for each time the key is taken.
-    """
-
-    holder: str | None = None
-    held_until: float = 0.0
-    start: str = ""
-
-    def record(self) -> KeyRecord:
-        """Return the record without the fields about its holder."""
-        return KeyRecord(
-            version=self.version,
-            fingerprint=self.fingerprint,
-            turn_id=self.turn_id,
-            session_id=self.session_id,
-            message_id=self.message_id,
-        )
 
 
 class _Version(msgspec.Struct):
@@ -89,17 +69,15 @@ class HeldKey:
     """Holds a key while this process starts its turn. All calls block.
 
     Call exactly one of ``release`` and ``drop`` at the end.
+
+    Attributes:
+        record: The key's current record.
     """
 
-    def __init__(self, keys: "IdempotencyKeys", name: str, stored: _StoredKey) -> None:
+    def __init__(self, keys: "IdempotencyKeys", name: str, record: KeyRecord) -> None:
         self._keys = keys
         self._name = name
-        self._stored = stored
-
-    @property
-    def record(self) -> KeyRecord:
-        """Return the key's current record."""
-        return self._stored.record()
+        self.record = record
 
     def keep(
         self, session_id: str, turn_id: str | None = None, *, message_id: str | None = None
@@ -112,27 +90,28 @@ class HeldKey:
             StorageFull: No space is left.
         """
         known = msgspec.structs.replace(
-            self._stored,
+            self.record,
             session_id=session_id,
             turn_id=turn_id,
             message_id=message_id,
             held_until=self._keys.hold_end(),  # while the turn is saved
         )
-        if not self._keys.replace(self._name, self._stored, known):
+        if not self._keys.replace(self._name, self.record, known):
             raise StorageUnavailable("Another process took the Idempotency-Key. Send it again.")
-        self._stored = known
+        self.record = known
 
     def release(self) -> None:
         """Stop holding the key; from now on its turn's own state counts.
 
         If that can't be stored, other processes take it as held for up to a minute.
         """
-        released = msgspec.structs.replace(self._stored, holder=None)
+        released = msgspec.structs.replace(self.record, holder=None)
         try:
-            self._keys.replace(self._name, self._stored, released)
+            if self._keys.replace(self._name, self.record, released):
+                self.record = released
         except (OSError, StorageError) as error:
             logger.warning("an idempotency key was not released", extra={"reason": str(error)})
-            self._keys.end(self._stored.start)
+            self._keys.end(self.record.start)
 
     def drop(self) -> None:
         """Free the key, because no turn was started.
@@ -141,9 +120,9 @@ class HeldKey:
             StorageError: It can't be removed; other processes take it as held for up to a minute.
         """
         try:
-            self._keys.remove(self._name, self._stored.start)
+            self._keys.remove(self._name, self.record.start)
         except (OSError, StorageError):
-            self._keys.end(self._stored.start)
+            self._keys.end(self.record.start)
             raise
 
 
@@ -182,7 +161,7 @@ class IdempotencyKeys:
         """
         name = _name(key)
         while True:
-            mine = _StoredKey(
+            mine = KeyRecord(
                 version=VERSION,
                 fingerprint=fingerprint,
                 holder=self._owners.mine(),
@@ -195,7 +174,7 @@ class IdempotencyKeys:
             if found is not None:  # else it is free now
                 if found.fingerprint != fingerprint:
                     raise KeyReused
-                return found.record()
+                return found
 
     def find(self, key: str) -> KeyRecord | None:
         """Return the key's record, or None if it is free.
@@ -204,17 +183,13 @@ class IdempotencyKeys:
             KeyOfOtherVersion: The record was written by a newer server.
             StorageUnavailable: The storage can't be reached.
         """
-        _, found = self._read(_name(key))
-        return None if found is None else found.record()
+        return self._read(_name(key))[1]
 
-    def is_held(self, key: str, record: KeyRecord) -> bool:
-        """Return whether a living process is starting the turn of this key."""
-        name = _name(key)
-        if record.version < VERSION:
-            changed_at = self._records.changed_at().get(name, 0.0)
-            return self._clock() - changed_at < UNLOCKED_START_SECONDS
-        _, found = self._read(name)
-        return found is not None and self._is_held(found)
+    def is_held(self, record: KeyRecord) -> bool:
+        """Return whether a living process is starting the turn of this record's key."""
+        if record.holder is None or record.start in self._ended:
+            return False
+        return record.held_until > self._clock() and self._owners.lives(record.holder)
 
     def drop(self, key: str, record: KeyRecord) -> None:
         """Free the key if it still has exactly this record and is not held.
@@ -223,7 +198,7 @@ class IdempotencyKeys:
             StorageError: The key can't be removed.
         """
         data, found = self._read(_name(key))
-        if found is not None and found.record() == record and not self._is_held(found):
+        if found is not None and found == record and not self.is_held(found):
             self._records.swap(_name(key), data, None)
 
     def sweep(self, older_than_seconds: float, known_turns: Callable[[], set[str]]) -> int:
@@ -236,7 +211,7 @@ class IdempotencyKeys:
         for name in old:
             with suppress(KeyOfOtherVersion, UnreadableFileError):
                 data, found = self._read(name)
-                if found is not None and found.turn_id not in known and not self._is_held(found):
+                if found is not None and found.turn_id not in known and not self.is_held(found):
                     swept += self._records.swap(name, data, None)
         return swept
 
@@ -244,7 +219,7 @@ class IdempotencyKeys:
         """Return until when a key is held that is taken or kept now (Unix time)."""
         return self._clock() + self._hold_seconds
 
-    def replace(self, name: str, current: _StoredKey, new: _StoredKey) -> bool:
+    def replace(self, name: str, current: KeyRecord, new: KeyRecord) -> bool:
         """Replace a record if it is unchanged; return whether it was."""
         return self._records.swap(name, msgspec.json.encode(current), msgspec.json.encode(new))
 
@@ -259,12 +234,7 @@ class IdempotencyKeys:
         """Take a start of this process as ended, as its record can't say so."""
         self._ended.add(start)
 
-    def _is_held(self, stored: _StoredKey) -> bool:
-        if stored.holder is None or stored.start in self._ended:
-            return False
-        return stored.held_until > self._clock() and self._owners.lives(stored.holder)
-
-    def _read(self, name: str) -> tuple[bytes, _StoredKey | None]:
+    def _read(self, name: str) -> tuple[bytes, KeyRecord | None]:
         """Return a record, also as it is stored; free the key of one that is invalid."""
         try:
             data = self._records.read(name)
@@ -276,7 +246,7 @@ class IdempotencyKeys:
         try:
             if decode_as(data, _Version).version > VERSION:
                 raise KeyOfOtherVersion
-            return data, decode_as(data, _StoredKey)
+            return data, decode_as(data, KeyRecord)
         except msgspec.MsgspecError:  # incomplete after a crash of the machine
             self._records.swap(name, data, None)
             return b"", None

@@ -143,7 +143,7 @@ async def test_a_caller_that_leaves_while_its_key_is_taken_leaves_no_key_held(
     while house.turns.active_count:
         await asyncio.sleep(0)
     record = await asyncio.to_thread(service._keys.find, "k")
-    held = record is not None and await asyncio.to_thread(service._keys.is_held, "k", record)
+    held = record is not None and await asyncio.to_thread(service._keys.is_held, record)
     assert not held
 
 

@@ -37,9 +37,9 @@ def test_a_key_is_let_go_with_the_process_that_held_it(keys, tmp_path):
     ) as process:
         process.stdout.readline()
         record = keys.find("k")
-        assert keys.is_held("k", record)
+        assert keys.is_held(record)
         process.kill()
-    assert not keys.is_held("k", record)
+    assert not keys.is_held(record)
     keys.drop("k", record)
     assert isinstance(keys.take("k", "f"), HeldKey)
 
@@ -50,14 +50,14 @@ def test_on_a_read_only_disk_a_key_is_held_by_whoever_holds_it_and_by_nobody_els
     known.release()
     with FailingDisk(tmp_path).installed() as disk:
         disk.turn_read_only()
-        assert keys.is_held("held", held.record)
-        assert not keys.is_held("known", known.record)
+        assert keys.is_held(held.record)
+        assert not keys.is_held(known.record)
         for drop in (lambda: keys.drop("known", known.record), lost.drop):
             with pytest.raises(StorageReadOnly):
                 drop()
         held.release()
-        assert not keys.is_held("held", held.record)
-        assert not keys.is_held("lost", lost.record)
+        assert not keys.is_held(held.record)
+        assert not keys.is_held(lost.record)
     keys.drop("lost", lost.record)
     assert keys.find("lost") is None
 

@@ -107,5 +107,5 @@ def test_a_key_whose_release_or_drop_was_not_heard_stands_in_nobodys_way(
     connection.lost = [SWAPS]
     with pytest.raises(StorageUnavailable):
         dropped.drop()
-    assert not others.is_held("released", others.find("released"))
+    assert not others.is_held(others.find("released"))
     assert others.find("dropped") is None
