@@ -1,27 +1,17 @@
 """Makes and reads the links by which a person answers a question without a token.
 
 A link names its question, and is signed by a key derived from the server's secret key: who has it
-may answer this one question, once, until it expires (docs/decisions/0199).
+may answer this one question, once, while it is open (docs/decisions/0199).
 """
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import NamedTuple
 
-from django.core.signing import BadSignature, Signer
+from django.core.signing import Signer
 
-from chat.approvals.confirmation import Confirmation, read_moment
+from chat.approvals.confirmation import Confirmation
 
 PATH = "a"
 """The first part of the path of links."""
-
-
-class InvalidLink(Exception):
-    """Raised for a link that this server did not make."""
-
-
-class ExpiredLink(Exception):
-    """Raised for a link whose time is over."""
 
 
 class ApprovalLink(NamedTuple):
@@ -32,24 +22,21 @@ class ApprovalLink(NamedTuple):
         session_id: The session.
         confirmation_id: The question.
         arguments_hash: As of the question: a link is for these arguments alone.
-        expires: The end of its time (Unix time).
     """
 
     owner: str
     session_id: str
     confirmation_id: str
     arguments_hash: str
-    expires: int
 
     @classmethod
     def to(cls, question: Confirmation, owner: str) -> "ApprovalLink":
         """Return the link to a question of an owner's session."""
-        expires = int(read_moment(question.expires_at).timestamp()) + 1
-        return cls(owner, *_question_of(question), expires)
+        return cls(owner, question.session_id, question.confirmation_id, question.arguments_hash)
 
     def is_to(self, question: Confirmation) -> bool:
         """Return whether it is for this question, as it was asked."""
-        return self[1:4] == _question_of(question)
+        return self == ApprovalLink.to(question, self.owner)
 
     def token(self) -> str:
         """Return the last part of its path."""
@@ -60,25 +47,13 @@ class ApprovalLink(NamedTuple):
         return f"{public_url}/{PATH}/{self.token()}"
 
 
-def read_link(token: str, now: datetime | None = None) -> ApprovalLink:
+def read_link(token: str) -> ApprovalLink:
     """Return what a token says.
 
     Raises:
-        InvalidLink: It was not made with this server's secret key.
-        ExpiredLink: It was, and its time is over.
+        BadSignature: It was not made with this server's secret key.
     """
-    try:
-        fields: Sequence[str | int] = _signer().unsign_object(token)
-    except BadSignature:
-        raise InvalidLink from None
-    link = ApprovalLink(*fields)  # type: ignore[arg-type]  # signed, so made above
-    if (now or datetime.now(UTC)).timestamp() >= link.expires:
-        raise ExpiredLink
-    return link
-
-
-def _question_of(question: Confirmation) -> tuple[str, str, str]:
-    return question.session_id, question.confirmation_id, question.arguments_hash
+    return ApprovalLink(*_signer().unsign_object(token))
 
 
 def _signer() -> Signer:

@@ -9,13 +9,14 @@ import json
 import logging
 from urllib.parse import parse_qs
 
+from django.core.signing import BadSignature
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chat.approvals.confirmation import Confirmation
 from chat.approvals.forms import content_of, fields_of
-from chat.approvals.links import ApprovalLink, ExpiredLink, InvalidLink, read_link
+from chat.approvals.links import ApprovalLink, read_link
 from chat.approvals.service import ConfirmationService
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
 from mochi_project.app import service
@@ -52,9 +53,9 @@ async def approval_page(request: HttpRequest, token: str) -> HttpResponse:
         link = await asyncio.to_thread(read_link, token)  # the first reads the secret key
         with acting_for(link.owner):
             return await _answer(request, link)
-    except InvalidLink:
+    except BadSignature:
         status, title = 404, _NOTHING
-    except (ExpiredLink, SessionError, ConfirmationNotFound, ConfirmationExpired):
+    except (SessionError, ConfirmationNotFound, ConfirmationExpired):
         status, title = 410, _NOTHING
     except ConfirmationAlreadyDecided:
         status, title = 409, _DECIDED

@@ -1,28 +1,26 @@
 """Links to questions: made with the secret key, and with nothing else."""
 
 import string
-from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.core.signing import BadSignature
 from django.test import override_settings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chat.approvals.links import ApprovalLink, ExpiredLink, InvalidLink, read_link
+from chat.approvals.links import ApprovalLink, read_link
 
 LINK = ApprovalLink(
     owner="anna",
     session_id="a1b2c3d4e5",
     confirmation_id=f"conf_{'0' * 32}",
     arguments_hash="ab" * 32,
-    expires=int(datetime(2030, 1, 1, tzinfo=UTC).timestamp()),
 )
-NOW = datetime(2029, 12, 31, tzinfo=UTC)
 TOKEN_LETTERS = string.ascii_letters + string.digits + "-_.=%/ \x00é"
 
 
 def test_a_link_tells_what_it_was_made_for():
-    assert read_link(LINK.token(), NOW) == LINK
+    assert read_link(LINK.token()) == LINK
     assert LINK.url("https://x.example/mochi") == f"https://x.example/mochi/a/{LINK.token()}"
 
 
@@ -35,29 +33,20 @@ def test_a_link_is_for_the_question_with_these_arguments(ask):
     assert not link._replace(confirmation_id="conf_1").is_to(question)
 
 
-def test_a_link_lasts_as_long_as_its_question(ask, clock):
-    link = ApprovalLink.to(ask(), "default")
-    last = datetime.fromtimestamp(link.expires, UTC)
-    assert abs(last - clock.time - timedelta(seconds=300)) <= timedelta(seconds=1)
-    assert read_link(link.token(), last - timedelta(seconds=1)) == link
-    with pytest.raises(ExpiredLink):
-        read_link(link.token(), last)
-
-
 def test_no_other_byte_makes_another_link():
     token = LINK.token()
     for index, byte in enumerate(token):
         for other in TOKEN_LETTERS:
             if other != byte:
-                with pytest.raises(InvalidLink):
-                    read_link(token[:index] + other + token[index + 1 :], NOW)
+                with pytest.raises(BadSignature):
+                    read_link(token[:index] + other + token[index + 1 :])
 
 
 @given(st.text() | st.text(TOKEN_LETTERS, min_size=40, max_size=400))
 @settings(max_examples=300)
 def test_no_text_is_a_link(text):
-    with pytest.raises(InvalidLink):
-        read_link(text, NOW)
+    with pytest.raises(BadSignature):
+        read_link(text)
 
 
 @given(st.integers(0, 400), st.integers(0, 400))
@@ -65,12 +54,12 @@ def test_no_text_is_a_link(text):
 def test_no_piece_of_a_link_is_one(start, end):
     piece = LINK.token()[start:end]
     if piece != LINK.token():
-        with pytest.raises(InvalidLink):
-            read_link(piece, NOW)
+        with pytest.raises(BadSignature):
+            read_link(piece)
 
 
 def test_a_link_of_another_secret_key_is_none():
     with override_settings(SECRET_KEY="another" * 8):
         token = LINK.token()
-    with pytest.raises(InvalidLink):
-        read_link(token, NOW)
+    with pytest.raises(BadSignature):
+        read_link(token)

@@ -15,7 +15,7 @@ from sessions_app.errors import StorageFull
 from sessions_app.messages import AssistantMessage, ToolCall
 from sessions_app.session import with_messages
 from tests.services import OneOwner, services_of
-from tests.unit.chat.approvals.questions import CALL, MESSAGE, SESSION, records_in
+from tests.unit.chat.approvals.questions import CALL, MESSAGE, SESSION, TIMEOUT, records_in
 
 NOTHING = "There is nothing to answer here."
 
@@ -151,10 +151,18 @@ async def test_other_forms_answer_nothing(client, url, decision, body):
     assert await decision() is None
 
 
-async def test_forged_links_and_those_of_the_past_tell_nothing(client, url):
+async def test_forged_links_tell_nothing(client, url):
     assert shown(await client.get("/a/x.y")) == (404, NOTHING)
     assert shown(await post(client, f"{url()}0")) == (404, NOTHING)
-    assert shown(await post(client, url(expires=1))) == (410, NOTHING)
+
+
+async def test_a_link_lasts_as_long_as_its_question(client, url, clock, decision):
+    clock.move(TIMEOUT - 1)
+    assert shown(await client.get(url()))[0] == 200
+    clock.move(1)
+    assert shown(await client.get(url())) == (410, NOTHING)
+    assert shown(await post(client, url())) == (410, NOTHING)
+    assert await decision() is None
 
 
 async def test_a_link_to_other_arguments_is_refused(client, url, decision):
