@@ -28,7 +28,7 @@ from chat.http.schemas import (
 from chat.http.sse import read_event_id
 from chat.http.status import offered_tools, status_of
 from chat.http.status_schemas import StatusOut
-from chat.inbox.queued_stream import QueuedEvents, QueuedStream
+from chat.inbox.queued_stream import QueuedStream
 from chat.inbox.schemas import QueuedOut
 from chat.inbox.service import InboxService, QueuedMessage
 from chat.registry import TurnRegistry
@@ -336,7 +336,7 @@ async def _streamed_turn(
 
 
 def _stream_of_queued(stream: QueuedStream) -> HttpResponseBase:
-    return EventStream(EventStreamBody(stream, stream.close, QueuedEvents(stream)))
+    return EventStream(EventStreamBody(stream, stream.close))
 
 
 def _queued(message: QueuedMessage) -> HttpResponse:

@@ -121,38 +121,21 @@ class FilterHistory(msgspec.Struct, frozen=True, kw_only=True):
         return [message]
 
 
-class SummarizeHistory(msgspec.Struct, frozen=True, kw_only=True):
+class SummarizeHistory(TruncateByTokens, frozen=True, kw_only=True):
     """Puts a summary in the place of the oldest messages, chosen as by ``TruncateByTokens``.
 
     Attributes:
-        limit: Tokens that may be left beside the summary.
         summary: The text in the place of ``dropped``, made by the caller. Without one they are
             dropped without a word.
-        keep_first: Whether the system prompt is kept.
-        keep_first_message: Whether the first message after it is kept too.
-        chars_per_token: Characters that count as a token.
     """
 
-    limit: int
     summary: str | None = None
-    keep_first: bool = True
-    keep_first_message: bool = False
-    chars_per_token: float = CHARACTERS_PER_TOKEN
 
     def __call__(self, messages: Sequence[Message]) -> list[Message]:
         """Return what is kept, with the summary; the history itself where nothing is left out."""
         dropped = self.dropped(messages)
         kept = _without(messages, dropped)
         return with_summary(kept, self.summary) if dropped and self.summary else kept
-
-    def dropped(self, messages: Sequence[Message]) -> list[Message]:
-        """Return the messages to drop, which the summary stands for."""
-        return TruncateByTokens(
-            limit=self.limit,
-            keep_first=self.keep_first,
-            keep_first_message=self.keep_first_message,
-            chars_per_token=self.chars_per_token,
-        ).dropped(messages)
 
 
 class FnProcessor(msgspec.Struct, frozen=True):

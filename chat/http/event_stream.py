@@ -68,7 +68,7 @@ class EventStreamBody:
         first: bytes = b"",
     ) -> None:
         self._listener = listener
-        self._projector = projector or UnchangedEvents(listener.turn_id)
+        self._projector = projector or UnchangedEvents(listener)
         self._leave = leave
         self._first = first
         self._loop = asyncio.get_running_loop()

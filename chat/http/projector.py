@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from chat.http import sse
-from chat.stream.numbered_event import NumberedEvent
+from chat.stream.numbered_event import Listener, NumberedEvent
 
 
 class Projector(Protocol):
@@ -45,11 +45,11 @@ class UnchangedEvents:
     heartbeat = sse.HEARTBEAT
     has_ended = False
 
-    __slots__ = ("_turn_id",)
+    __slots__ = ("_listener",)
 
-    def __init__(self, turn_id: str) -> None:
-        self._turn_id = turn_id
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener  # whose turn may not be known yet
 
     def feed(self, events: Sequence[NumberedEvent], /) -> bytes:
         """Return the events as they go to the client."""
-        return sse.encode_frames(self._turn_id, events)
+        return sse.encode_frames(self._listener.turn_id, events)

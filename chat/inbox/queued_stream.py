@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from chat.http import sse
-from chat.http.projector import UnchangedEvents
 from chat.stream.encoding import encode_event
 from chat.stream.events import Done, Event, MessageTaken, TurnStarted
 from chat.stream.heartbeat import HEARTBEAT_SECONDS
@@ -113,20 +111,6 @@ class QueuedStream:
         self._closed = True
         if self._listener is not None:
             self._listener.close()
-
-
-class QueuedEvents(UnchangedEvents):
-    """Sends the events of a ``QueuedStream``, whose turn is not known from the beginning."""
-
-    __slots__ = ("_stream",)
-
-    def __init__(self, stream: QueuedStream) -> None:
-        super().__init__(stream.turn_id)
-        self._stream = stream
-
-    def feed(self, events: Sequence[NumberedEvent], /) -> bytes:
-        """Return the events as they go to the client."""
-        return sse.encode_frames(self._stream.turn_id, events)
 
 
 _SHOWING = frozenset({TurnStarted.event, MessageTaken.event})

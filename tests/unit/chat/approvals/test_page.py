@@ -15,7 +15,7 @@ from sessions_app.errors import StorageFull
 from sessions_app.messages import AssistantMessage, ToolCall
 from sessions_app.session import with_messages
 from tests.services import OneOwner, services_of
-from tests.unit.chat.approvals.questions import CALL, MESSAGE, SESSION, TIMEOUT, records_in
+from tests.unit.chat.approvals.questions import CALL, MESSAGE, SESSION, TIMEOUT
 
 NOTHING = "There is nothing to answer here."
 
@@ -23,11 +23,6 @@ NOTHING = "There is nothing to answer here."
 class Signals:
     def send(self, turn_id, kind):
         raise AssertionError("no turn runs")
-
-
-@pytest.fixture
-def store(directory):
-    return ConfirmationStore(records_in(directory), timeout_seconds=300)
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from chat.inbox.queued_stream import QueuedEvents, QueuedStream
+from chat.http.projector import UnchangedEvents
+from chat.inbox.queued_stream import QueuedStream
 from models_app.errors import OllamaUnreachable
 from models_app.language_model import Finished, TextDelta
 from sessions_app.errors import QueuedMessageNotFound
@@ -43,7 +44,7 @@ async def test_it_waits_for_the_turn_that_takes_the_message(desk, house):
     assert events[0].decode().user_message_id == queued.message_id
     assert names(events)[-1] == "done"
     assert "Second." in [each.decode().content for each in events if each.name == "content_delta"]
-    assert QueuedEvents(stream).feed(events[:1]).startswith(f"id: {stream.turn_id}:1".encode())
+    assert UnchangedEvents(stream).feed(events[:1]).startswith(f"id: {stream.turn_id}:1".encode())
 
 
 async def test_it_is_the_stream_of_a_turn_that_is_over(desk, house):
