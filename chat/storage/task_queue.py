@@ -12,10 +12,6 @@ class TaskQueue(Protocol):
     Where several workers run the calls, they have to ``hold`` them.
     """
 
-    @property
-    def is_shared(self) -> bool:
-        """Return whether several workers run the calls."""
-
     def add(self, function: str, *arguments: str, delay_seconds: float) -> bool:
         """Queue calls of a function with these arguments, all or none. Blocks.
 
@@ -57,11 +53,6 @@ class TasksOfOwner:
 
     queue: TaskQueue
     owner: str
-
-    @property
-    def is_shared(self) -> bool:
-        """Return whether several workers run the calls."""
-        return self.queue.is_shared
 
     def add(self, function: str, *arguments: str, delay_seconds: float) -> bool:
         """Queue calls of a function."""

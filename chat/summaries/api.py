@@ -1,6 +1,5 @@
 """Serves the routes of a session's summary: reads it, has it written."""
 
-import msgspec
 from django.http import HttpRequest
 
 from chat.summaries.schemas import SummarizeIn, SummaryOut
@@ -20,8 +19,7 @@ router = Router(scope="read", changes="write", tags=["chat"])
 )
 async def get_session_summary(request: HttpRequest, session_id: str) -> SummaryOut:
     """Return what the conversation is about; 404 `SUMMARY_NOT_FOUND` while there is no summary."""
-    made = await service(SummaryService).get(session_id)
-    return SummaryOut.model_validate(msgspec.structs.asdict(made))
+    return await service(SummaryService).get(session_id)
 
 
 @router.post(
@@ -32,5 +30,4 @@ async def get_session_summary(request: HttpRequest, session_id: str) -> SummaryO
 )
 async def summarize_session(request: HttpRequest, session_id: str, body: SummarizeIn) -> SummaryOut:
     """Write the summary and wait for it; 409 while a turn runs on the session."""
-    made = await service(SummaryService).summarize(session_id, body.model)
-    return SummaryOut.model_validate(msgspec.structs.asdict(made))
+    return await service(SummaryService).summarize(session_id, body.model)

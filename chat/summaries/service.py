@@ -10,8 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from chat.errors import SummaryNotFound, SummaryNotPossible
 from chat.storage.task_queue import TaskQueue
 from chat.summaries.due import DueSummaries
@@ -23,6 +21,7 @@ from chat.summaries.prompt import (
     still_begins_with,
     wants_summary,
 )
+from chat.summaries.schemas import SummaryOut
 from chat.summaries.task_lock import held
 from chat.summaries.writer import SummaryPreempted, SummaryWriter
 from mochi_project.principal import acting_for, principal
@@ -54,14 +53,6 @@ QUEUED_AGAIN_SECONDS = 900.0
 """When a summary that was found overdue is queued again, should its task be lost too."""
 
 TASK = "chat.tasks.summarize"
-
-
-class MadeSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A summary and the model that wrote it."""
-
-    summary: str
-    topics: Sequence[str]
-    model_used: str
 
 
 class SummaryService:
@@ -263,7 +254,7 @@ class SummaryService:
 
     # On request
 
-    async def summarize(self, session_id: str, model: str | None = None) -> MadeSummary:
+    async def summarize(self, session_id: str, model: str | None = None) -> SummaryOut:
         """Make a summary now, and remember the model that was named for it.
 
         It is made again if what it tells of is deleted, hidden or edited meanwhile.
@@ -300,9 +291,9 @@ class SummaryService:
         named = model is not None
         if not await asyncio.to_thread(self._finish, session, summary, chosen, named=named):
             return await self.summarize(session_id, model)
-        return MadeSummary(summary=summary.summary, topics=summary.topics, model_used=chosen)
+        return SummaryOut(summary=summary.summary, topics=summary.topics, model_used=chosen)
 
-    async def get(self, session_id: str) -> MadeSummary:
+    async def get(self, session_id: str) -> SummaryOut:
         """Return the summary that is there.
 
         Raises:
@@ -314,7 +305,7 @@ class SummaryService:
         text, topics = summary.get("summary"), summary.get("topics")
         if not isinstance(text, str):
             raise SummaryNotFound(session_id, due=session.metadata.summary_due is not None)
-        return MadeSummary(
+        return SummaryOut(
             summary=text,
             topics=[topic for topic in topics if isinstance(topic, str)]
             if isinstance(topics, list)

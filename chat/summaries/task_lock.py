@@ -19,9 +19,6 @@ async def held(
     queue: TaskQueue, function: str, argument: str, *, renewed_seconds: float = RENEWED_SECONDS
 ) -> AsyncGenerator[bool, None]:
     """Hold a call of a task, and yield whether it may run: not while another worker runs it."""
-    if not queue.is_shared:
-        yield True
-        return
     if not await asyncio.to_thread(queue.hold, function, argument):
         yield False
         return

@@ -87,8 +87,6 @@ class RedisTaskQueue:
         connection: The Redis connection.
     """
 
-    is_shared = True
-
     def __init__(self, connection: RedisConnection) -> None:
         self._connection = connection
         self._add = connection.script(_ADD)

@@ -16,8 +16,6 @@ class DatabaseTaskQueue:
             tables.
     """
 
-    is_shared = False
-
     def __init__(self, database: Path) -> None:
         self._database = database
 

@@ -37,9 +37,6 @@ _HEADER = re.compile(rb"([0-9a-f]{16}) ([0-9a-f]{16}|-{16})\n")
 _HEADER_BYTES = 34
 _PIECE = 1 << 18
 
-Extent = tuple[int, int]
-"""The inode and the size of a file, which differ after each append."""
-
 
 class Position(NamedTuple):
     """The offset after a line in the log's file of this name."""
@@ -112,8 +109,8 @@ class AppendLog:
         self._named = named
         self._epoch = epoch
 
-    def append(self, *lines: bytes, creates: bool = True) -> Extent:
-        """Append lines with their line breaks; return the extent of the file after that.
+    def append(self, *lines: bytes, creates: bool = True) -> None:
+        """Append lines with their line breaks.
 
         A reader may have finished with a file that was replaced meanwhile, so they are appended to
         the next one, too.
@@ -135,7 +132,6 @@ class AppendLog:
                     break
         if self._most_bytes is not None and before.st_size + size > self._most_bytes:
             self._begin_next()
-        return before.st_ino, before.st_size + size
 
     def open(self, *, creates: bool = True) -> OpenLog:
         """Open the file for appending."""
@@ -172,14 +168,6 @@ class AppendLog:
             size = os.fstat(log).st_size
             start = max(0, size - self._line_bytes)
             return Position(name, start + os.pread(log, size - start, start).rfind(b"\n") + 1)
-
-    def extent(self) -> Extent | None:
-        """Return the extent of the file; None without one."""
-        try:
-            status = os.stat(self._path, follow_symlinks=False)
-        except OSError:
-            return None
-        return status.st_ino, status.st_size
 
     def read(self, after: Position, most: int) -> Sequence[tuple[bytes, Position]] | None:
         """Return up to ``most`` lines of a bounded log, and the position after each.

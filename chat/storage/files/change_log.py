@@ -21,7 +21,7 @@ from pathlib import Path
 
 from chat.storage.change_log import Change, ChangeKind
 from chat.storage.files.watcher import PathWatcher
-from sessions_app.store.append_log import AppendLog, Extent, Position
+from sessions_app.store.append_log import AppendLog, Position
 from sessions_app.store.atomic import make_private_directory, raise_if_unwritable, write_atomically
 from sessions_app.store.locks import FileLocks
 
@@ -68,14 +68,12 @@ class FileChangeLog:
         self._watcher = watcher
         self._locks = FileLocks(directory / ".locks")
         self._lock = threading.Lock()
-        self._followers: set[_Follower] = set()
+        self._followers: set[Callable[[], object]] = set()
 
     def note(self, kind: ChangeKind, session_id: str, turn_id: str = "") -> None:
         """Append a change after it was made; almost free without listeners."""
-        written: Extent | None = None
         try:
-            line = f"{kind} {session_id} {turn_id}\n".encode()
-            written = self._log.append(line, creates=False)
+            self._log.append(f"{kind} {session_id} {turn_id}\n".encode(), creates=False)
         except FileNotFoundError:  # the usual case: no listeners
             return
         except OSError as error:
@@ -84,9 +82,9 @@ class FileChangeLog:
                 self._log.remove()
         with self._lock:
             followers = tuple(self._followers)
-        for follower in followers:
+        for changed in followers:
             with suppress(RuntimeError):  # its event loop was closed just now
-                follower.notify(written)
+                changed()
 
     def open(self) -> str:
         """Keep the log for the next ten minutes; return the id of the newest change.
@@ -104,16 +102,18 @@ class FileChangeLog:
             raise
 
     def follow(self, changed: Callable[[], object]) -> Callable[[], None]:
-        """Call ``changed``, in any thread, when there may be changes; return a stop function."""
-        follower = _Follower(changed)
+        """Call ``changed``, in any thread, when there may be changes; return a stop function.
+
+        It is called at once after changes of this process, and again when the watcher sees them.
+        """
         with self._lock:
-            self._followers.add(follower)
-        unwatch = self._watcher.watch(self._path, lambda: follower.notify(self._log.extent()))
+            self._followers.add(changed)
+        unwatch = self._watcher.watch(self._path, changed)
 
         def stop() -> None:
             unwatch()
             with self._lock:
-                self._followers.discard(follower)
+                self._followers.discard(changed)
 
         return stop
 
@@ -139,23 +139,6 @@ class FileChangeLog:
 
     def _is_listened_to(self) -> bool:
         return self._listened.stat().st_mtime > time.time() - LISTENED_SECONDS
-
-
-class _Follower:
-    """A callback for appends, called once for each.
-
-    Appends of this process are notified immediately; the watcher reports them again later.
-    """
-
-    def __init__(self, changed: Callable[[], object]) -> None:
-        self._changed = changed
-        self._notified: Extent | None = None
-
-    def notify(self, extent: Extent | None) -> None:
-        """Call back unless ``extent`` was notified already; None always calls back."""
-        if extent is None or extent != self._notified:
-            self._notified = extent
-            self._changed()
 
 
 def _id(position: Position) -> str:

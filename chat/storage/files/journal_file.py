@@ -86,10 +86,9 @@ class FileJournalWriter:
         path: The file.
         header: The first line of a new file; empty for an existing file.
         alone: Whether a file that a living process holds is refused with ``Fenced``.
-        closed: Called before the file is closed.
     """
 
-    __slots__ = ("_closed", "_fd", "_is_name_durable", "_path")
+    __slots__ = ("_fd", "_is_name_durable", "_path")
 
     is_synchronous = True
 
@@ -99,9 +98,7 @@ class FileJournalWriter:
         *,
         header: str = "",
         alone: bool = False,
-        closed: Callable[[], object] = do_nothing,
     ) -> None:
-        self._closed = closed
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         if header:
             flags |= os.O_CREAT | os.O_EXCL
@@ -168,7 +165,6 @@ class FileJournalWriter:
     def close(self) -> None:
         """Close the file; closing twice is harmless."""
         if self._fd >= 0:
-            self._closed()
             os.close(self._fd)
             self._fd = -1
 

@@ -49,7 +49,6 @@ logger = logging.getLogger(__name__)
 
 SUFFIX = ".jsonl"
 LAST_ENTRY_LENGTH = 4096
-MOST_KNOWN = 10_000
 _FILE_NAME = re.compile(r"[0-9a-f]{20}\.jsonl", re.ASCII)
 _LAST_ENTRY = re.compile(r"\d+".join(map(re.escape, END_LINE)).encode())
 _decode = decoder_of(Entry).decode
@@ -72,8 +71,6 @@ class FileTurnJournal:
         self._prefix = f"{root}{os.sep}"  # joining a Path costs more than opening the file
         self._sessions_dir = sessions_dir
         self._watcher = watcher or PathWatcher()
-        self._known: dict[str, bool] = {}
-        self._written = set[str]()  # the turns whose writers are open in this process
 
     @cached_property
     def _sessions(self) -> str:
@@ -89,15 +86,12 @@ class FileTurnJournal:
         try:
             while True:
                 try:
-                    closed = partial(self._written.discard, turn_id)
-                    writer = FileJournalWriter(path, header=self._header, closed=closed)
+                    writer = FileJournalWriter(path, header=self._header)
                 except FileNotFoundError:  # the first turn, or a sweep removed the empty directory
                     # The writer's `sync` makes both directory entries durable.
                     make_private_directory(self._prefix + session_id, durable=False)
                     continue
                 if not writer.is_removed:
-                    self._know(turn_id, ours=True)
-                    self._written.add(turn_id)
                     return writer
                 writer.close()
         except OSError as error:
@@ -143,13 +137,7 @@ class FileTurnJournal:
         return is_held(self._path(session_id, turn_id)) is True
 
     def was_closed(self, session_id: str, turn_id: str) -> bool:
-        """Return whether the journal exists and nothing writes it any more.
-
-        Called for every running turn when sessions are listed, so turns of this process are
-        answered from memory.
-        """
-        if turn_id in self._written:
-            return False
+        """Return whether the journal exists and nothing writes it any more."""
         path = self._path(session_id, turn_id)
         try:  # one that is just made is empty until its writer holds it
             is_begun = os.stat(path).st_size > 0  # noqa: PTH116 - the path is text
@@ -167,8 +155,8 @@ class FileTurnJournal:
             {
                 session_id
                 for session_id, turn_id in self._all()
-                if self._is_ours(session_id, turn_id)
-                and not self.has_ended(session_id, turn_id)
+                if not self.has_ended(session_id, turn_id)
+                and self._is_ours(session_id, turn_id)
                 and not self.is_being_written(session_id, turn_id)
             }
         )
@@ -184,7 +172,6 @@ class FileTurnJournal:
         ):
             with open(path, "r+b") as file:  # noqa: PTH123 - the path is text
                 file.write(self._header.encode("ascii"))
-            self._know(turn_id, ours=True)
 
     def take_over(self, session_id: str, turn_id: str) -> JournalWriter:
         """Continue a dead writer's journal; the caller holds the session's lock."""
@@ -193,12 +180,11 @@ class FileTurnJournal:
     def reopen(self, session_id: str, turn_id: str, *, owner: str) -> JournalWriter:  # noqa: ARG002
         """Lock a dead writer's journal and go on with it; the lock identifies the owner."""
         path = self._path(session_id, turn_id)
-        writer = FileJournalWriter(path, alone=True, closed=partial(self._written.discard, turn_id))
+        writer = FileJournalWriter(path, alone=True)
         if writer.is_removed:
             writer.close()
             raise FileNotFoundError(path)
         cut_torn_line(path)
-        self._written.add(turn_id)
         return writer
 
     def set_aside(self, session_id: str, turn_id: str, is_sound: Callable[[Entry], bool]) -> bool:
@@ -286,24 +272,13 @@ class FileTurnJournal:
 
         A journal without a header counts: an older server wrote it, or it is just being created.
         """
-        if (known := self._known.get(turn_id)) is not None:
-            return known
         header = header_of(self._path(session_id, turn_id))
-        if header is None:
-            return True
-        ours = self._is_of_ours(header)
-        self._know(turn_id, ours=ours)
-        return ours
+        return header is None or self._is_of_ours(header)
 
     def _is_of_ours(self, header: Header) -> bool:
         return header.is_known and (
             not (self._sessions and header.sessions) or header.sessions == self._sessions
         )
-
-    def _know(self, turn_id: str, *, ours: bool) -> None:
-        if len(self._known) >= MOST_KNOWN:
-            self._known.clear()  # headers are read again when needed
-        self._known[turn_id] = ours
 
     def _is_over(self, session_id: str, turn_id: str) -> bool:
         """Return whether the journal has ended; False for a newer format."""

@@ -25,8 +25,6 @@ PUBLIC = "https://mochi.example.org/mochi"
 
 
 class Queue:
-    is_shared = False
-
     def __init__(self):
         self.added = []
 
@@ -34,6 +32,12 @@ class Queue:
         assert function == TASK
         self.added.append((*arguments, delay_seconds))
         return True
+
+    def hold(self, function, argument):
+        return True
+
+    def release(self, function, argument):
+        pass
 
 
 class Receiver:
@@ -269,7 +273,6 @@ async def test_neither_address_nor_link_are_logged(courier, receiver, asked, cap
 
 
 async def test_what_another_worker_sends_is_left_to_it(courier, queue, asked, receiver):
-    queue.is_shared = True
     queue.hold = lambda *_: False
     assert await courier.deliver(asked) == "skipped: another worker sends it"
     assert receiver.requests == []

@@ -22,8 +22,6 @@ START = TurnStart(session_id=SESSION, turn_id="t1", model="m", purpose="chat")
 class Queue:
     """A queue of tasks that may be slow, broken or full."""
 
-    is_shared = False
-
     def __init__(self):
         self.added = []
         self.opened = threading.Event()

@@ -8,8 +8,6 @@ TASK = "chat.tasks.summarize"
 class Queue:
     """Notes what it is asked for."""
 
-    is_shared = True
-
     def __init__(self) -> None:
         self.arguments: list[str] = []
 
@@ -32,7 +30,6 @@ def used(owner: str) -> list[str]:
     """Return the arguments of all calls for one session of an owner."""
     queue = Queue()
     tasks = TasksOfOwner(queue, owner)
-    assert tasks.is_shared
     assert tasks.add(TASK, "0123456789", delay_seconds=0)
     assert tasks.hold(TASK, "0123456789")
     tasks.renew(TASK, "0123456789")

@@ -69,8 +69,6 @@ class Claims:
 
 
 class Queue:
-    is_shared = True
-
     def __init__(self):
         self.added, self.calls, self.is_there = [], 0, True
         self.held = set()

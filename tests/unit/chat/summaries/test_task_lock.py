@@ -62,15 +62,6 @@ async def test_a_hold_that_cannot_be_released_is_no_reason_to_fail(caplog):
     assert "not released" in caplog.text
 
 
-async def test_a_queue_of_one_worker_holds_nothing():
-    queue = Queue()
-    queue.is_shared = False
-
-    async with held(queue, TASK, "a") as is_ours:
-        assert is_ours
-        assert queue.held == set()
-
-
 async def test_a_task_that_is_cancelled_is_held_no_more():
     queue = Queue()
     entered = asyncio.Event()
