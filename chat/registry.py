@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -11,7 +11,6 @@ from typing import Any
 from chat.approvals.store import ConfirmationStore
 from chat.errors import NoActiveTurn, ShuttingDown, TurnLost
 from chat.live_turn import LiveTurn, abandon
-from chat.remote.ephemeral import Removal
 from chat.remote.recovery import TurnRecovery
 from chat.remote.remote_turns import ActiveTurn, CancelReport, RemoteTurns
 from chat.resumer import TurnResumer
@@ -58,8 +57,8 @@ class TurnRegistry:
 
     ``places`` are shared by registries of several storages.
 
-    ``forget`` is called in a thread, with a session that shall not be kept, once its turn has
-    ended and nobody listens to it any more. Without it, sessions stay.
+    ``forget`` is called in a thread, with a session that shall not be kept, once its turn has ended
+    and nobody listens to it any more; it raises nothing. Without it, sessions stay.
     """
 
     def __init__(
@@ -84,7 +83,7 @@ class TurnRegistry:
         self._deadline, self._when_key_ends = deadline, when_key_ends
         self._on_answer = on_answer
         self._preparer, self._places = preparer, places
-        self._removal = Removal(forget, in_thread) if forget is not None else None
+        self._forget, self._in_thread = forget, in_thread
         self._remote = remote
         self._inbox = SignalInbox(signals, self._obey)
         self._claimer = TurnClaimer(
@@ -108,7 +107,7 @@ class TurnRegistry:
         self._live = dict[str, LiveTurn]()
         self._starting, self._closing = set[asyncio.Task[LiveTurn]](), False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._lost_owners, self._settling = set[str](), set[asyncio.Task[None]]()
+        self._lost_owners, self._settling = set[str](), set[asyncio.Future[None]]()
         self._forget_lost = repository.owners.when_condemned(self._lose)
 
     @property
@@ -290,8 +289,6 @@ class TurnRegistry:
         await self._all_ended(END_SECONDS, LiveTurn.shut_down)
         if self.active_count:
             logger.error("%d turns can't be ended; the next start ends them", self.active_count)
-        if self._removal is not None:
-            await self._removal.finished()
         self._inbox.close()
         self._forget_lost()
 
@@ -299,8 +296,8 @@ class TurnRegistry:
         """Stop each turn, again and again, until none runs or starts, or the time is over."""
         end = time.monotonic() + seconds
         live = self._live.values()
-        starting = self._starting, self._settling, self._resumer.tasks
-        while tasks := {*chain(*starting), *(turn.task for turn in live)}:
+        begun: tuple[set[Any], ...] = (self._starting, self._settling, self._resumer.tasks)
+        while tasks := {*chain(*begun), *(turn.task for turn in live)}:
             for turn in live:
                 stop(turn)
             if (left := end - time.monotonic()) <= 0:
@@ -368,22 +365,26 @@ class TurnRegistry:
         if self._live.get(turn.session_id) is turn:
             del self._live[turn.session_id]
         if turn.state is State.LOST:  # nobody else may know of it: a claim can come too late
-            settling = asyncio.create_task(self._remote.settle(turn.session_id))
-            self._settling.add(settling)
-            settling.add_done_callback(self._settling.discard)
+            self._settle(self._remote.settle(turn.session_id))
         # An answer may have come while it was suspended.
         if turn.engine.actions.session_writer.has_next or turn.state is State.SUSPENDED:
             self._drain.begin(turn.session_id)
         if self._on_answer is not None and turn.engine.outcome.has_answer:
             self._on_answer(turn.session_id)
         # What waits for an approval can be resumed, what could not be saved is sealed first.
-        if self._removal is not None and turn.state not in _LEFT_STATES:
-            turn.stream.when_left(partial(self._left, turn, self._removal))
+        if self._forget is not None and turn.state not in _LEFT_STATES:
+            turn.stream.when_left(partial(self._left, turn, self._forget))
 
-    def _left(self, turn: LiveTurn, removal: Removal) -> None:
+    def _left(self, turn: LiveTurn, forget: Callable[[str], None]) -> None:
         """Remove the session of a turn that nobody listens to any more, unless it is kept."""
         if not turn.keep or turn.was_refused:
-            removal.begin(turn.session_id)
+            self._settle(self._in_thread(partial(forget, turn.session_id)))
+
+    def _settle(self, work: Awaitable[None]) -> None:
+        """Do what is left to do after a turn, which raises nothing."""
+        settling = asyncio.ensure_future(work)
+        self._settling.add(settling)
+        settling.add_done_callback(self._settling.discard)
 
     def _obey(self, turn_id: str, kind: str) -> bool:
         """Do what another process asks of a turn of this one; False: it is not here."""

@@ -1,15 +1,12 @@
 """Removes ephemeral sessions, when their turn ends or later (docs/decisions/0058)."""
 
-import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 
 from chat.approvals.store import ConfirmationStore
 from chat.storage.journal import TurnJournal
-from chat.work_threads import InThread
-from sessions_app.errors import MochiError, SessionBusy, SessionCorrupt, SessionNotFound
+from sessions_app.errors import SessionBusy, SessionCorrupt, SessionNotFound
 from sessions_app.session import Session
 from sessions_app.store.repository import SessionRepository
 
@@ -44,7 +41,18 @@ class EphemeralSessions:
         self._forget_more = forget_more
 
     def forget(self, session_id: str) -> None:
-        """Remove a session, unless its next turn runs: then it is removed after that turn."""
+        """Remove a session, unless its next turn runs: then it is removed after that turn.
+
+        One that can't be removed is swept later.
+        """
+        try:
+            self._forget(session_id)
+        except Exception:
+            logger.exception(
+                "a session that is not kept could not be removed", extra={"session_id": session_id}
+            )
+
+    def _forget(self, session_id: str) -> None:
         session = None
         with suppress(SessionNotFound, SessionCorrupt):  # the rest can be removed without it
             session = self._repository.load(session_id)
@@ -72,13 +80,7 @@ class EphemeralSessions:
         over += [file.file.removesuffix(".json") for file in listing.unreadable]
         over += self._without_session()
         for session_id in over:
-            try:
-                self.forget(session_id)
-            except MochiError as error:
-                logger.error(  # noqa: TRY400 - a typed error says it all
-                    "a session that is not kept could not be removed",
-                    extra={"session_id": session_id, "code": error.code},
-                )
+            self.forget(session_id)
         return len(over)
 
     def _is_over(self, session_id: str) -> bool:
@@ -104,37 +106,3 @@ class EphemeralSessions:
         except SessionCorrupt:
             pass
         return False
-
-
-class Removal:
-    """Removes sessions in background tasks.
-
-    Args:
-        forget: Removes a session; blocks.
-        in_thread: Where it is called.
-    """
-
-    def __init__(self, forget: Callable[[str], None], in_thread: InThread) -> None:
-        self._forget = forget
-        self._in_thread = in_thread
-        self._running: set[asyncio.Task[None]] = set()
-
-    def begin(self, session_id: str) -> None:
-        """Start removing a session."""
-        removing = asyncio.create_task(self._remove(session_id))
-        self._running.add(removing)
-        removing.add_done_callback(self._running.discard)
-
-    async def finished(self) -> None:
-        """Wait for the running removals."""
-        if self._running:
-            await asyncio.wait(set(self._running))
-
-    async def _remove(self, session_id: str) -> None:
-        try:
-            await self._in_thread(partial(self._forget, session_id))
-        except Exception:
-            logger.exception(
-                "a session that is not kept could not be removed; it is swept later",
-                extra={"session_id": session_id},
-            )
