@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -254,7 +254,7 @@ class TurnRegistry:
         """
         turn = self.get(session_id)
         if turn is None or turn.turn_id != turn_id:
-            return await self._remote.listen(session_id, turn_id, detach=True)
+            return await self._remote.listen(session_id, turn_id)
         turn.detach()
         await turn.committed()
         return turn.stream.subscribe(after=0)
@@ -296,7 +296,8 @@ class TurnRegistry:
         """Stop each turn, again and again, until none runs or starts, or the time is over."""
         end = time.monotonic() + seconds
         live = self._live.values()
-        begun: tuple[set[Any], ...] = (self._starting, self._settling, self._resumer.tasks)
+        resuming = self._resumer.tasks.values()
+        begun: Sequence[Iterable[asyncio.Future[Any]]] = (self._starting, self._settling, resuming)
         while tasks := {*chain(*begun), *(turn.task for turn in live)}:
             for turn in live:
                 stop(turn)

@@ -36,19 +36,18 @@ class TurnResumer:
 
     Attributes:
         takeover: As above.
-        tasks: The turns that are taken over, until their first output.
+        tasks: The turns that are taken over, by session, until their first output.
     """
 
     def __init__(
         self, takeover: TurnTakeover, places: TurnPlaces, run: Run, in_thread: InThread
     ) -> None:
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.tasks: dict[str, asyncio.Task[None]] = {}
         self.takeover = takeover
         takeover.recovery.when_to_continue(self.found)
         self._places = places
         self._run = run
         self._in_thread = in_thread
-        self._sessions: set[str] = set()
         self._waiting: dict[str, Context] = {}
         places.when_free.add(self._begin_next)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -73,11 +72,10 @@ class TurnResumer:
             loop.call_soon_threadsafe(self._begin, session_id)
 
     def _begin(self, session_id: str) -> None:
-        if self._loop is None or session_id in self._sessions:
+        if self._loop is None or session_id in self.tasks:
             return
-        self._sessions.add(session_id)
         task = self._loop.create_task(self._resume(session_id), name=f"resume-{session_id}")
-        self.tasks.add(task)
+        self.tasks[session_id] = task
         task.add_done_callback(partial(self._ended, session_id))
 
     def _begin_next(self) -> None:
@@ -90,8 +88,7 @@ class TurnResumer:
             self._waiting.pop(session_id).run(self._begin, session_id)
 
     def _ended(self, session_id: str, task: asyncio.Task[None]) -> None:
-        self.tasks.discard(task)
-        self._sessions.discard(session_id)
+        del self.tasks[session_id]
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error(
                 "a turn could not be taken over", exc_info=error, extra={"session_id": session_id}

@@ -212,17 +212,10 @@ class RemoteTurns:
                 return follower
             # It was refused, and the turn before it is the last one again.
 
-    async def listen(
-        self, session_id: str, turn_id: str, *, detach: bool = False
-    ) -> JournalFollower | None:
-        """Listen to a certain turn once it has its first event.
+    async def listen(self, session_id: str, turn_id: str) -> JournalFollower | None:
+        """Listen to a certain turn once it has its first event; it goes on without its client.
 
         None when there is no trace of it, or it was refused and had no event.
-
-        Args:
-            session_id: The session.
-            turn_id: Its turn.
-            detach: Whether the turn, if it runs, goes on without its first client.
 
         Raises:
             SessionNotFound: The turn's session is not there now (a volume that is not mounted).
@@ -237,7 +230,7 @@ class RemoteTurns:
         runs = claim is not None and claim.turn_id == turn_id
         if not runs and turn_id not in await asyncio.to_thread(self._journal.turns, session_id):
             return None
-        if runs and detach:
+        if runs:
             await self._detach(turn_id)
         follower = self._follow(session_id, turn_id, after=0)
         return follower if await _has_begun(follower) else None

@@ -33,7 +33,7 @@ class AnsweredQuestions:
         client wait for their client.
         """
         calls = {call.id for call in open_calls(session.messages) if not call.client_side}
-        if not calls or self._store.pending(session.session_id):
+        if not calls:
             return None
         messages = reversed(session.messages)  # results of the other calls may follow it
         last = next(it.message_id for it in messages if isinstance(it, AssistantMessage))
@@ -41,12 +41,17 @@ class AnsweredQuestions:
         def is_of_end(question: Confirmation) -> bool:
             return question.message_id == last and question.tool_call_id in calls
 
-        if any(map(is_of_end, self._store.unanswered(session.session_id))):
-            return None  # it has expired: the turn would ask again
+        now = self._store.now()
+        for question in self._store.unanswered(session.session_id):
+            if question.is_open(now) or is_of_end(question):  # expired: the turn would ask again
+                return None
         answered = [
             question
-            for question in self._answered(session.session_id)
-            if question.agent_name is not None or is_of_end(question)
+            for question in self._store.answered(session.session_id)
+            if question.request is not None
+            and (question.agent_name is not None or is_of_end(question))
+            and (decision := self._store.decision_of(question)) is not None
+            and decision.reason in {"approved", "denied"}
         ]
         newest = max(answered, key=lambda question: question.created_at, default=None)
         return None if newest is None else newest.request
@@ -66,15 +71,6 @@ class AnsweredQuestions:
 
     def _goes_on(self, session_id: str, load: Callable[[str], Session]) -> bool:
         try:
-            answered = any(self._answered(session_id))
-            return answered and self.request_of(load(session_id)) is not None
+            return self.request_of(load(session_id)) is not None
         except SessionError:  # who opens it is told
             return False
-
-    def _answered(self, session_id: str) -> Iterator[Confirmation]:
-        for question in self._store.answered(session_id):
-            if question.request is None:
-                continue
-            decision = self._store.decision_of(question)
-            if decision is not None and decision.reason in {"approved", "denied"}:
-                yield question

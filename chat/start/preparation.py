@@ -68,18 +68,14 @@ class TurnFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Facts that were looked up for a turn before its session is claimed.
 
     Attributes:
-        found: The session of the lookup; mostly the same when it is claimed.
-        session: The same session with the request's settings, and rewound.
-        continuation: How the turn continues the session.
+        model: The session's model.
         info: The facts about the model; None if its provider can't be reached.
         selection: The tools that were looked up, if any.
         listing: The result of that.
         loaded: The look-up of the model's loaded window, which the turn waits for.
     """
 
-    found: Session
-    session: Session
-    continuation: Continuation
+    model: str
     info: ModelInfo | None
     selection: ToolSelection | None = None
     listing: ToolListing | None = None
@@ -177,9 +173,8 @@ class ChatPreparation:
         """
         if self.model is not None:
             require_model(session, self.model)
-        found = session
         try:
-            session = self._as_asked(found)
+            session = self._as_asked(session)
             continuation = self._continuation(session)
         except MochiError:  # as the session is claimed, it may be another one
             continuation = None
@@ -192,9 +187,7 @@ class ChatPreparation:
         selection = self._selection(session, continuation)
         listing = None if selection is None else await self.preparer.list_tools(selection)
         facts = TurnFacts(
-            found=found,
-            session=session,
-            continuation=continuation,
+            model=model,
             info=info,
             selection=selection,
             listing=listing,
@@ -217,14 +210,12 @@ class ChatPreparation:
             ToolNotFound: A selected tool does not exist.
             ToolsNotSupported: Tools are offered to a model that can't call them.
         """
-        if facts is not None and facts.found is session:
-            return self._job(facts, turn_id, facts.session, facts.continuation)
         session = self._as_asked(session)
         continuation = self._continuation(session)
         if continuation is None:
             raise NothingToContinue(session.session_id)
         needs = (session.metadata.model, self._selection(session, continuation))
-        if facts is None or (facts.session.metadata.model, facts.selection) != needs:
+        if facts is None or (facts.model, facts.selection) != needs:
             raise SettingsChanged(session)
         return self._job(facts, turn_id, session, continuation)
 

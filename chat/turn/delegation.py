@@ -16,10 +16,6 @@ RunningNow = Callable[[], dict[str, Any]]
 """Returns what is running: ``{"upstream": bool, "tools": [str], "agents": [str]}``."""
 
 
-def _hold() -> None:
-    """Let every call run."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallingTurn:
     """The turn on whose behalf a delegated call runs.
@@ -46,7 +42,7 @@ class CallingTurn:
     why_stopped: Callable[[], MochiError | None]
     attachments: tuple[Attachment, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-    require_hold: Callable[[], None] = _hold
+    require_hold: Callable[[], None]
 
 
 def asked_with(messages: Sequence[Message]) -> tuple[Attachment, ...]:

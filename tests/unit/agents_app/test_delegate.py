@@ -44,6 +44,7 @@ async def agent_run(node, *, stopped_by):
         queues=CallQueues(),
         children=set(),
         why_stopped=lambda: stopped_by,
+        require_hold=lambda: None,
     )
     return AgentRun(
         agent=SimpleNamespace(name="helper"),

@@ -107,10 +107,13 @@ async def test_a_turn_that_others_listen_to_goes_on_without_its_first_client(hou
     assert outcome.message.content == "Hello there"
 
 
-async def test_what_listens_from_another_process_lets_a_turn_go_on_too(house, speaking, make_house):
+@pytest.mark.parametrize("of", ["turns", "remote"])
+async def test_what_listens_from_another_process_lets_a_turn_go_on_too(
+    house, speaking, make_house, of
+):
     other = make_house()
     async with asyncio.timeout(20):
-        listener = await other.turns.listen(speaking.session_id, speaking.turn_id)
+        listener = await getattr(other, of).listen(speaking.session_id, speaking.turn_id)
     assert speaking.detached
     speaking.leave(speaking.first_subscription)
     house.model.go_on.set()

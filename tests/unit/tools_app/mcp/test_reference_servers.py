@@ -196,6 +196,7 @@ async def run_round(lab, server, tool, arguments):
         queues=runner.queues,
         children=set(),
         why_stopped=lambda: None,
+        require_hold=lambda: None,
     )
     calls = [
         DecidedCall(
