@@ -1,11 +1,7 @@
-"""Reads the metadata of a session's file, of any version of the format. Pure.
-
-Metadata in the current format are decoded by msgspec in one call. All others (older versions,
-unknown keys, wrong types) are read field by field, with precise errors.
-"""
+"""Reads the metadata of a session's file, of any version of the format. Pure."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -44,19 +40,6 @@ def read_metadata(raw: Raw, session_id: str) -> SessionMetadata:
     The session's id comes from the file's name, not from the metadata.
 
     Raises:
-        Malformed: The metadata are not those of a session.
-    """
-    try:
-        ours: _MetadataBase = convert_to(raw, _Metadata)
-    except msgspec.ValidationError:
-        return read_fields(raw, session_id)
-    return ours.value(session_id)
-
-
-def read_fields(raw: Raw, session_id: str) -> SessionMetadata:
-    """Convert metadata of any format field by field.
-
-    Raises:
         Malformed: A field has a wrong type; the message names it.
     """
     raw = _migrate(raw)
@@ -82,7 +65,7 @@ def read_fields(raw: Raw, session_id: str) -> SessionMetadata:
         **{
             name: take_optional(raw, name, kind, where)
             for name, kind in PLAIN_FIELDS.items()
-            if name not in _TAKEN_BEFORE or isinstance(raw.get(name), kind | None)
+            if name in raw and (name not in _TAKEN_BEFORE or isinstance(raw[name], kind | None))
         },
         extra=raw or NO_EXTRA,
     )
@@ -176,69 +159,3 @@ def _read_window(raw: Raw | None) -> WindowConfig | None:
         manual_override=take_optional(raw, "manual_override", bool, where, default=False),
         extra=raw or NO_EXTRA,
     )
-
-
-# --- The current format -----------------------------------------------------------------------
-
-
-class _ToolSettings(msgspec.Struct, forbid_unknown_fields=True):
-    tools: tuple[str, ...] = ()
-    tool_group: str | None = None
-    execution_policy: str = "always_confirm"
-    tool_policies: Mapping[str, str] = NO_EXTRA
-    tool_scopes: Mapping[str, tuple[PolicyScope, ...]] = NO_EXTRA
-    approval_timeout_seconds: int | None = None
-    tool_digests: Mapping[str, str] = NO_EXTRA
-    digested_group: str | None = None
-
-
-class _AgentSettings(msgspec.Struct, forbid_unknown_fields=True):
-    enabled_agents: tuple[str, ...] = ()
-    selection_metadata: Raw | None = None
-
-
-class _Window(msgspec.Struct, forbid_unknown_fields=True):
-    dynamic_enabled: bool = True
-    current_window: int | None = None
-    last_adjustment: str | None = None
-    adjustment_history: tuple[Raw, ...] = ()
-    manual_override: bool = False
-
-
-class _MetadataBase(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    session_id: str
-    model: str
-    created_at: str
-    updated_at: str
-    message_count: int
-    format_version: Literal["1.3"]
-    tool_settings: _ToolSettings | None = None
-    agent_settings: _AgentSettings | None = None
-    context_window_config: _Window | None = None
-    context_state: Raw | None = None
-
-    def value(self, session_id: str) -> SessionMetadata:
-        fields = _fields(self)
-        fields["session_id"] = session_id
-        fields["created_at"] = utc(self.created_at or self.updated_at)
-        fields["updated_at"] = utc(self.updated_at)
-        if self.tool_settings is not None:
-            fields["tool_settings"] = ToolSettings(**_fields(self.tool_settings))
-        if self.agent_settings is not None:
-            fields["agent_settings"] = AgentSettings(**_fields(self.agent_settings))
-        if self.context_window_config is not None:
-            fields["context_window_config"] = WindowConfig(**_fields(self.context_window_config))
-        if self.context_state is not None:
-            fields["context_state"] = context_state_from_json(self.context_state)
-        return SessionMetadata(**fields)
-
-
-_fields = msgspec.structs.asdict
-
-_Metadata: Any = msgspec.defstruct(
-    "_Metadata",
-    [(name, kind | None, None) for name, kind in PLAIN_FIELDS.items()],
-    bases=(_MetadataBase,),
-    kw_only=True,
-    forbid_unknown_fields=True,
-)
