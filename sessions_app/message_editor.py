@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -118,16 +117,10 @@ class MessageEditor:
         Raises:
             SessionBusy: A turn is running.
         """
-        before: Sequence[Message] = ()
-
-        def noted(session: Session) -> Session:
-            nonlocal before
-            before = session.messages
-            return change(session)
-
-        session = self.change(session_id, noted)
+        before, session = self._edit(session_id, change)
         left = {message.message_id: message for message in session.messages}
-        self._tell_of([each for each in before if left.get(each.message_id) != each], session_id)
+        gone = [each for each in before.messages if left.get(each.message_id) != each]
+        self._tell_of(gone, session_id)
         return session
 
     def edit_message(
@@ -162,6 +155,7 @@ class MessageEditor:
                 content=content,
                 message_id=message_id,
                 attachments=attachments,
+                now=utc_now(),
             ),
         )
         message = session.messages[index]
@@ -194,7 +188,7 @@ class MessageEditor:
             MessageChanged: The message at the index has another id.
             SessionBusy: A turn is running.
         """
-        change = partial(delete_message, index=index, message_id=message_id)
+        change = partial(delete_message, index=index, message_id=message_id, now=utc_now())
         before, session = self._edit(session_id, change)
         places = places_meant(before, index)
         deleted = before.messages[places.start : places.stop]
@@ -227,7 +221,9 @@ class MessageEditor:
             MessageChanged: The message at the index has another id.
             SessionBusy: A turn is running.
         """
-        change = partial(hide_message, index=index, hidden=hidden, message_id=message_id)
+        change = partial(
+            hide_message, index=index, hidden=hidden, message_id=message_id, now=utc_now()
+        )
         _, session = self._edit(session_id, change)
         places = places_meant(session, index)
         return MessageChange(
@@ -286,25 +282,16 @@ class MessageEditor:
         if self._on_removal is not None:
             self._on_removal(session_id, removed)
 
-    def _edit(self, session_id: str, edit: Callable[..., Session]) -> tuple[Session, Session]:
-        """Change the messages of a session; return the old and the new session."""
-        while True:
-            before = self.get(session_id)
-            change = partial(_edited, before=before.messages, edit=edit)
-            with suppress(_Overtaken):
-                return before, self.change(session_id, change)
+    def _edit(self, session_id: str, edit: Callable[[Session], Session]) -> tuple[Session, Session]:
+        """Change the messages of a session; return the session before that, and the new one."""
+        before: list[Session] = []
 
+        def noted(session: Session) -> Session:
+            before[:] = [session]
+            return edit(session)
 
-class _Overtaken(Exception):
-    """Raised when the messages of a session changed since they were read."""
-
-
-def _edited(
-    session: Session, *, before: Sequence[Message], edit: Callable[..., Session]
-) -> Session:
-    if session.messages != before:
-        raise _Overtaken
-    return edit(session, now=utc_now())
+        session = self.change(session_id, noted)
+        return before[0], session
 
 
 def system_message(content: str, source_file: str | None, now: str) -> SystemMessage:
