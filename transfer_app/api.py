@@ -23,7 +23,7 @@ from sessions_app.http.import_schemas import ImportOut
 from sessions_app.service import SessionManager
 from sessions_app.session import MODEL_NAME_LENGTH, Session
 from transfer_app.exporting import AllExport, AllFormat
-from transfer_app.formats.sources import Source
+from transfer_app.formats.sources import ImportOptions, Source
 from transfer_app.layout import attachment_name, attachment_named
 from transfer_app.settings import TransferSettings
 from transfer_app.uploaded import UploadedImport
@@ -40,50 +40,39 @@ _ENDINGS: dict[Format, tuple[str, str]] = {
     "markdown": ("md", "text/markdown; charset=utf-8"),
     "zip": ("zip", "application/zip"),
 }
-_ANSWERS: dict[str, Any] = {
-    "responses": {
-        200: {
-            "description": "The file.",
-            "content": {
-                "application/json": {
-                    "schema": {"type": "object"},
-                    "example": {"metadata": {"session_id": "a1b2c3d4e5"}, "messages": []},
-                },
-                "text/markdown": {
-                    "schema": {"type": "string"},
-                    "example": "# Session a1b2c3d4e5\n",
-                },
-                "application/zip": {
-                    "schema": {"type": "string", "format": "binary"},
-                    "example": "PK...",
-                },
-            },
-        }
-    }
+_ZIP: dict[str, Any] = {
+    "application/zip": {"schema": {"type": "string", "format": "binary"}, "example": "PK..."}
 }
 
+
+def _answers(contents: dict[str, Any]) -> dict[str, Any]:
+    """Return what OpenAPI says of a file in one of these formats, or as a zip file."""
+    content = {"description": "The file.", "content": {**contents, **_ZIP}}
+    return {"responses": {200: content}}
+
+
+_ANSWERS = _answers(
+    {
+        "application/json": {
+            "schema": {"type": "object"},
+            "example": {"metadata": {"session_id": "a1b2c3d4e5"}, "messages": []},
+        },
+        "text/markdown": {"schema": {"type": "string"}, "example": "# Session a1b2c3d4e5\n"},
+    }
+)
 
 _ALL_TYPES: dict[AllFormat, str] = {
     "jsonl": "application/x-ndjson; charset=utf-8",
     "zip": "application/zip",
 }
-_ALL_ANSWERS: dict[str, Any] = {
-    "responses": {
-        200: {
-            "description": "The file.",
-            "content": {
-                "application/x-ndjson": {
-                    "schema": {"type": "string"},
-                    "example": '{"metadata":{"session_id":"a1b2c3d4e5"},"messages":[]}\n',
-                },
-                "application/zip": {
-                    "schema": {"type": "string", "format": "binary"},
-                    "example": "PK...",
-                },
-            },
+_ALL_ANSWERS = _answers(
+    {
+        "application/x-ndjson": {
+            "schema": {"type": "string"},
+            "example": '{"metadata":{"session_id":"a1b2c3d4e5"},"messages":[]}\n',
         }
     }
-}
+)
 
 
 @router.get(
@@ -187,11 +176,13 @@ async def import_sessions(
         attachments=service(AttachmentService),
         folder=lambda: service(TransferSettings).resolved_state_dir,
         max_bytes=service(TransferSettings).max_import_bytes,
-        source=source,
-        all_branches=branches,
-        model=(model or "").strip() or None,
+        options=ImportOptions(
+            source=source,
+            all_branches=branches,
+            model=(model or "").strip() or None,
+            dry_run=dry_run,
+        ),
         default_model=service(DefaultModel).name_if_known,
-        dry_run=dry_run,
     )
     try:
         async with aclosing(file.pieces()) as pieces:

@@ -65,30 +65,54 @@ class SessionImporter:
     Args:
         sessions: The destination of sessions.
         store: The destination of attachments.
-        source: The archive with their attachments, if these are not stored already.
+        archive: The archive of the sessions and their attachments; None where sessions come
+            otherwise, and their attachments are stored already.
         max_attachment_bytes: The maximum size of an attachment.
         dry_run: Whether to write nothing, and only report.
 
     Attributes:
         attachments_added: The number of new attachments.
+        left_out: The names of other files in the archive.
     """
 
     def __init__(
         self,
         sessions: SessionManager,
         store: AttachmentStore,
-        source: SessionArchive | None,
+        archive: SessionArchive | None,
         *,
         max_attachment_bytes: int,
         dry_run: bool = False,
     ) -> None:
         self._sessions = sessions
         self._store = store
-        self._source = source
+        self._archive = archive
         self._max_attachment_bytes = max_attachment_bytes
         self._dry_run = dry_run
         self._kept: dict[str, StoredFile | None] = {}
         self.attachments_added = 0
+        self.left_out = archive.left_out if archive is not None else ()
+        self._session_ids = archive.session_ids if archive is not None else ()
+        self._done = 0
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Return the number of processed sessions of the archive, and of all."""
+        return self._done, len(self._session_ids)
+
+    def run(self) -> Iterator[ImportedArchive]:
+        """Import the sessions of the archive one by one, and yield the result of each.
+
+        Raises:
+            ValidationFailed: An attachment does not match a reference to it.
+            StorageError: The store is full or can't be reached.
+        """
+        if self._archive is None:
+            return
+        for session_id in self._session_ids:
+            result = self.take(self._archive.session(session_id))
+            self._done += 1
+            yield result
 
     def take(self, session: Session) -> ImportedArchive:
         """Import a session, and return the result.
@@ -135,7 +159,7 @@ class SessionImporter:
         return "same" if is_same else "different"
 
     def _is_there(self, attachment_id: str) -> bool:
-        if self._source is not None and attachment_id in self._source.attachment_ids:
+        if self._archive is not None and attachment_id in self._archive.attachment_ids:
             return True
         try:
             self._store.stat(attachment_id)
@@ -153,60 +177,12 @@ class SessionImporter:
         return self._kept[attachment_id]
 
     def _write(self, attachment_id: str) -> StoredFile | None:
-        if self._source is None or attachment_id not in self._source.attachment_ids:
+        if self._archive is None or attachment_id not in self._archive.attachment_ids:
             return None
-        pieces = self._source.pieces(attachment_id)
+        pieces = self._archive.pieces(attachment_id)
         file = write_pieces(self._store, pieces, max_bytes=self._max_attachment_bytes)
         self.attachments_added += file.is_new
         return file
-
-
-class ArchiveImport(SessionImporter):
-    """Imports the sessions of one archive. Calls block.
-
-    Args:
-        archive: The archive.
-        sessions: The destination of sessions.
-        store: The destination of attachments.
-        max_attachment_bytes: The maximum size of an attachment.
-        dry_run: Whether to write nothing, and only report.
-
-    Attributes:
-        left_out: The names of other files in the archive.
-    """
-
-    def __init__(
-        self,
-        archive: SessionArchive,
-        sessions: SessionManager,
-        store: AttachmentStore,
-        *,
-        max_attachment_bytes: int,
-        dry_run: bool = False,
-    ) -> None:
-        super().__init__(
-            sessions, store, archive, max_attachment_bytes=max_attachment_bytes, dry_run=dry_run
-        )
-        self.left_out = archive.left_out
-        self._archive = archive
-        self._done = 0
-
-    @property
-    def progress(self) -> tuple[int, int]:
-        """Return the number of processed sessions, and of all."""
-        return self._done, len(self._archive.session_ids)
-
-    def run(self) -> Iterator[ImportedArchive]:
-        """Import the sessions one by one, and yield the result of each.
-
-        Raises:
-            ValidationFailed: An attachment does not match a reference to it.
-            StorageError: The store is full or can't be reached.
-        """
-        for session_id in self._archive.session_ids:
-            result = self.take(self._archive.session(session_id))
-            self._done += 1
-            yield result
 
 
 def _disarmed(session: Session) -> Session:

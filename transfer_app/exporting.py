@@ -1,11 +1,12 @@
 """Exports all sessions as one file, in pieces."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from sessions_app.attachments.store import AttachmentStore
 from sessions_app.errors import AttachmentNotFound, SessionCorrupt, SessionNotFound
 from sessions_app.format.codec import to_json
+from sessions_app.format.json_pieces import in_pieces
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
 from transfer_app.layout import attachments_of
@@ -18,7 +19,6 @@ from transfer_app.writing import (
 )
 
 AllFormat = Literal["jsonl", "zip"]
-PIECE_BYTES = 1 << 18
 
 
 class AllExport:
@@ -73,7 +73,7 @@ class AllExport:
         """
         if kind == "zip":
             return zip_pieces(self._entries())
-        return _gathered(self._lines())
+        return map(b"".join, in_pieces(self._lines(), len))  # of a size that is worth sending
 
     def _read(self) -> Iterator[Session]:
         for session_id in self.session_ids:
@@ -100,16 +100,3 @@ class AllExport:
                 except AttachmentNotFound:
                     continue
                 yield attachment_entry(file, self._store)
-
-
-def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Join small pieces to ones that are worth sending."""
-    held, size = [], 0
-    for piece in pieces:
-        held.append(piece)
-        size += len(piece)
-        if size >= PIECE_BYTES:
-            yield b"".join(held)
-            held, size = [], 0
-    if held:
-        yield b"".join(held)

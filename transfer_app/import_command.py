@@ -16,12 +16,11 @@ from models_app.default_model import DefaultModel
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import MochiError, ValidationFailed
 from sessions_app.service import SessionManager
-from transfer_app.archive_import import ArchiveImport, ImportedArchive
+from transfer_app.archive_import import ImportedArchive, SessionImporter
 from transfer_app.bounded_zip import Limits
 from transfer_app.entries import Problem
-from transfer_app.formats.sources import SOURCES
-from transfer_app.import_report import ImportReport
-from transfer_app.importing import ConversationImport, ImportOptions
+from transfer_app.formats.sources import SOURCES, ImportOptions
+from transfer_app.importing import ConversationImport
 from transfer_app.opening import open_import
 from transfer_app.report import ImportSummary
 
@@ -91,7 +90,7 @@ class FilesImport:
                     error.message if len(self._files) == 1 else f"{path}: {error.message}"
                 )
             except (MochiError, OSError) as error:  # so it will be with the others
-                told = ImportReport(self.summary).broken_off()
+                told = self.summary.broken_off()
                 self.faults.append(f"{_reason(error, path)} {told}")
                 return
 
@@ -134,7 +133,7 @@ def _reason(error: MochiError | OSError, path: Path) -> str:
 
 
 def _with_progress(
-    work: ArchiveImport | ConversationImport, name: str, screen: IO[str]
+    work: SessionImporter | ConversationImport, name: str, screen: IO[str]
 ) -> Iterator[ImportedArchive | Problem]:
     """Yield what an import does, and show on a terminal how far it is."""
     if not screen.isatty():

@@ -4,10 +4,8 @@ The id of a session is derived from the conversation's origin (docs/decisions/00
 importing it again, or continuing after a crash, finds the existing session.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
-
-import msgspec
 
 from sessions_app.attachments.service import attachment_of
 from sessions_app.attachments.store import AttachmentStore, write_pieces
@@ -44,7 +42,7 @@ from transfer_app.formats.conversation import (
     UnusableEntry,
 )
 from transfer_app.formats.recognition import parse
-from transfer_app.formats.sources import Source
+from transfer_app.formats.sources import ImportOptions
 
 NO_MODEL = (
     "it names no model, and none is installed: give one (--model NAME, over HTTP ?model=NAME), or "
@@ -52,24 +50,6 @@ NO_MODEL = (
 )
 _ATTEMPTS = 20
 """The maximum ids to try for a conversation: with millions of sessions, ids may collide."""
-
-
-class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of an import.
-
-    Attributes:
-        source: The program that wrote the export; ``auto`` to detect it.
-        all_branches: Whether to import branches that are not shown, too.
-        model: The model of all sessions, overriding the export's.
-        default_model: Returns the model of sessions for which the export has none, if there is one.
-        dry_run: Whether to write nothing, and only report.
-    """
-
-    source: Source = "auto"
-    all_branches: bool = False
-    model: str | None = None
-    default_model: Callable[[], str | None] = lambda: None
-    dry_run: bool = False
 
 
 class ConversationImport:

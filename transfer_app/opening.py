@@ -10,10 +10,11 @@ from sessions_app.attachments.store import AttachmentStore
 from sessions_app.errors import ValidationFailed
 from sessions_app.service import SessionManager
 from sessions_app.store.atomic import typed_errors
-from transfer_app.archive_import import ArchiveImport
+from transfer_app.archive_import import SessionImporter
 from transfer_app.bounded_zip import BoundedZip, Limits
 from transfer_app.export_file import JSON_NAMES, ExportFile, holds_sessions, is_zip
-from transfer_app.importing import ConversationImport, ImportOptions
+from transfer_app.formats.sources import ImportOptions
+from transfer_app.importing import ConversationImport
 from transfer_app.reading import SessionArchive
 
 
@@ -25,7 +26,7 @@ def open_import(
     store: AttachmentStore,
     limits: Limits,
     options: ImportOptions,
-) -> ArchiveImport | ConversationImport:
+) -> SessionImporter | ConversationImport:
     """Open a file to import, in any supported format. Blocks.
 
     Args:
@@ -41,13 +42,13 @@ def open_import(
     """
     with ExitStack() as opened:
         content = opened.enter_context(_unwrapped(file, limits))
-        found: ArchiveImport | ConversationImport
+        found: SessionImporter | ConversationImport
         may_be_archive = options.source in ("auto", "mochi") and is_zip(content)
         if may_be_archive and holds_sessions(BoundedZip(content, limits)):
-            found = ArchiveImport(
-                SessionArchive(content, limits),
+            found = SessionImporter(
                 sessions,
                 store,
+                SessionArchive(content, limits),
                 max_attachment_bytes=limits.attachment_bytes,
                 dry_run=options.dry_run,
             )

@@ -17,7 +17,7 @@ from sessions_app.errors import ImportRunning, ValidationFailed
 from sessions_app.service import SessionManager
 from sessions_app.shielding import thread_to_the_end, to_the_end
 from sessions_app.store.atomic import typed_errors
-from transfer_app.formats.sources import Source
+from transfer_app.formats.sources import ImportOptions
 
 if TYPE_CHECKING:
     from transfer_app.report import ImportSummary
@@ -37,22 +37,16 @@ class UploadedImport(msgspec.Struct, frozen=True, kw_only=True):
         folder: Returns the directory of the temporary file, which is unnamed, so that a crash
             leaves nothing.
         max_bytes: The maximum size of the file.
-        source: The program that wrote it; ``auto`` to detect it.
-        all_branches: Whether to import branches that are not shown, too.
-        model: The model of all sessions, overriding the file's.
+        options: The options, without a default model.
         default_model: Returns the model of sessions for which the file has none, if there is one.
-        dry_run: Whether to write nothing.
     """
 
     sessions: SessionManager
     attachments: AttachmentService
     folder: Callable[[], Path]
     max_bytes: int
-    source: Source = "auto"
-    all_branches: bool = False
-    model: str | None = None
+    options: ImportOptions = ImportOptions()
     default_model: Callable[[], Coroutine[Any, Any, str | None]]
-    dry_run: bool = False
 
     async def run(self, pieces: AsyncIterator[bytes]) -> "ImportSummary":
         """Receive the file, import it, and return the result.
@@ -103,13 +97,12 @@ class UploadedImport(msgspec.Struct, frozen=True, kw_only=True):
     ) -> "ImportSummary":
         # Imported on use, as few processes need it.
         from transfer_app.bounded_zip import Limits  # noqa: PLC0415
-        from transfer_app.importing import ImportOptions  # noqa: PLC0415
         from transfer_app.opening import open_import  # noqa: PLC0415
         from transfer_app.report import ImportSummary  # noqa: PLC0415
 
         if not file.seek(0, io.SEEK_END):
             raise ValidationFailed("The file is empty.", field="body")
-        summary = ImportSummary(dry_run=self.dry_run)
+        summary = ImportSummary(dry_run=self.options.dry_run)
         work = open_import(
             file,
             "file",
@@ -119,13 +112,7 @@ class UploadedImport(msgspec.Struct, frozen=True, kw_only=True):
                 attachment_bytes=self.attachments.max_bytes,
                 total_bytes=UNPACKED_TIMES * self.max_bytes,
             ),
-            options=ImportOptions(
-                source=self.source,
-                all_branches=self.all_branches,
-                model=self.model,
-                default_model=default_model,
-                dry_run=self.dry_run,
-            ),
+            options=msgspec.structs.replace(self.options, default_model=default_model),
         )
         summary.leave_out(work.left_out)
         for found in work.run():

@@ -18,7 +18,7 @@ from sessions_app.store.atomic import write_atomically
 from transfer_app.copy_report import CopyReport
 from transfer_app.exporting import AllExport
 from transfer_app.import_command import FilesImport, add_import_arguments
-from transfer_app.import_report import ImportReport, missing_sentence
+from transfer_app.report import missing_sentence
 from transfer_app.writing import SessionExport
 
 
@@ -115,13 +115,12 @@ class SessionActions:
     def _import(self, options: Mapping[str, Any]) -> None:
         work = FilesImport(current_services(), options, cast("IO[str]", self._command.stderr))
         work.run()
-        report = ImportReport(work.summary)
         if options["json"]:
             self._command.print_json(work.summary.as_json())
         else:
-            for line in report.lines():
+            for line in work.summary.lines():
                 self._command.stdout.write(printable(line))
-        if fault := " ".join(filter(None, [*work.faults, report.fault()])):
+        if fault := " ".join(filter(None, [*work.faults, work.summary.fault()])):
             raise CommandError(printable(fault))
 
     def _copy(self, options: Mapping[str, Any]) -> None:

@@ -29,7 +29,7 @@ from tests.unit.transfer_app.stores import (
     reference,
     session_of,
 )
-from transfer_app.archive_import import ArchiveImport, ImportedArchive, SessionImporter
+from transfer_app.archive_import import ImportedArchive, SessionImporter
 from transfer_app.bounded_zip import Limits
 from transfer_app.reading import SessionArchive
 
@@ -67,7 +67,7 @@ def read(data: bytes) -> SessionArchive:
 def taken(
     archive: SessionArchive, manager: SessionManager, store: MemoryStore
 ) -> tuple[list[ImportedArchive], int]:
-    work = ArchiveImport(archive, manager, store, max_attachment_bytes=MIB)
+    work = SessionImporter(manager, store, archive, max_attachment_bytes=MIB)
     return list(work.run()), work.attachments_added
 
 

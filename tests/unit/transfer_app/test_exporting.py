@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sessions_app.format.codec import encode
+from sessions_app.format.json_pieces import PIECE_BYTES
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
 from tests.unit.sessions_app.attachments.images import png
@@ -17,8 +18,8 @@ from tests.unit.transfer_app.stores import (
     session_of,
 )
 from transfer_app.bounded_zip import Limits
-from transfer_app.exporting import PIECE_BYTES, AllExport, AllFormat
-from transfer_app.importing import ImportOptions
+from transfer_app.exporting import AllExport, AllFormat
+from transfer_app.formats.sources import ImportOptions
 from transfer_app.opening import open_import
 
 CAT = png()

@@ -33,7 +33,8 @@ from transfer_app.archive_import import ImportedArchive
 from transfer_app.bounded_zip import Limits
 from transfer_app.entries import Problem
 from transfer_app.export_file import ExportFile
-from transfer_app.importing import ConversationImport, ImportOptions
+from transfer_app.formats.sources import ImportOptions
+from transfer_app.importing import ConversationImport
 
 CAT = png()
 SOURCES = ("chatgpt", "claude", "open_webui", "librechat", "chatbot_ui")

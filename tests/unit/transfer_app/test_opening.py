@@ -17,10 +17,10 @@ from tests.unit.transfer_app.stores import (
     reference,
     session_of,
 )
-from transfer_app.archive_import import ArchiveImport, ImportedArchive
+from transfer_app.archive_import import ImportedArchive, SessionImporter
 from transfer_app.bounded_zip import Limits
-from transfer_app.formats.sources import Source
-from transfer_app.importing import ConversationImport, ImportOptions
+from transfer_app.formats.sources import ImportOptions, Source
+from transfer_app.importing import ConversationImport
 from transfer_app.opening import open_import
 
 CAT = png()
@@ -28,7 +28,7 @@ CAT = png()
 
 def opened(
     data: bytes, folder: Path, *, source: Source = "auto", dry_run: bool = False
-) -> ArchiveImport | ConversationImport:
+) -> SessionImporter | ConversationImport:
     return open_import(
         io.BytesIO(data),
         "f",
@@ -48,7 +48,7 @@ def archive(tmp_path: Path) -> bytes:
 
 def test_archives_of_ours_are_taken_as_such(archive: bytes, tmp_path: Path) -> None:
     work = opened(archive, tmp_path / "here")
-    assert isinstance(work, ArchiveImport)
+    assert isinstance(work, SessionImporter)
     assert work.progress == (0, 1)
     assert [each.outcome for each in work.run()] == ["imported"]
     assert work.progress == (1, 1)
@@ -58,7 +58,7 @@ def test_archives_of_ours_are_taken_as_such(archive: bytes, tmp_path: Path) -> N
 def test_a_dry_run_of_an_archive_writes_nothing(archive: bytes, tmp_path: Path) -> None:
     work = opened(archive, tmp_path / "here", dry_run=True)
     (found,) = work.run()
-    assert isinstance(work, ArchiveImport)
+    assert isinstance(work, SessionImporter)
     assert (found.outcome, work.attachments_added) == ("imported", 0)
     assert not manager_in(tmp_path / "here").list_sessions()
 
@@ -80,7 +80,7 @@ def test_a_zip_file_in_a_zip_file_is_unpacked(archive: bytes, tmp_path: Path) ->
     export = zipped(conversations__json=(FOLDER / "claude.json").read_bytes())
     (found, *_) = opened(zipped(export__zip=export, report__html=b"x"), tmp_path / "here").run()
     assert isinstance(found, ImportedArchive)
-    assert isinstance(opened(zipped(own__zip=archive), tmp_path / "there"), ArchiveImport)
+    assert isinstance(opened(zipped(own__zip=archive), tmp_path / "there"), SessionImporter)
 
 
 def test_several_zip_files_in_one_are_refused_in_words(tmp_path: Path) -> None:
