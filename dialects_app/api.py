@@ -3,7 +3,6 @@
 They are a separate API of the server (docs/decisions/0059).
 """
 
-from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -19,14 +18,13 @@ from dialects_app.messages.models import (
     page_of_models,
 )
 from dialects_app.models_list import Kind, ModelListOut, ModelOut, model_out
+from dialects_app.shared.streams import json_response
 from dialects_app.shared.warnings import warning_headers
 from mochi_project.app import service
 from mochi_project.routing import Router
 from models_app.catalogue import ModelCatalogue
 
 router = Router(scope="read", tags=["OpenAI"])
-
-CONTENT_TYPE = "application/json; charset=utf-8"
 
 
 @router.get(
@@ -52,7 +50,7 @@ async def list_models(
     if VERSION_HEADER in request.headers:
         models = [*map(_claude_model, listed.models)]
         answer = page_of_models(models, limit, after_id=after_id, before_id=before_id)
-    return _json(answer, warning_headers(listed.left_out))
+    return json_response(answer, warning_headers(listed.left_out))
 
 
 @router.get(
@@ -64,12 +62,8 @@ async def list_models(
 async def get_model(request: HttpRequest, model_name: str) -> HttpResponse:
     """Return one model. The name may hold `/` and `:`, as they are or URL-encoded."""
     model = model_out(await service(ModelCatalogue).get(model_name), name=model_name)
-    return _json(_claude_model(model) if VERSION_HEADER in request.headers else model)
+    return json_response(_claude_model(model) if VERSION_HEADER in request.headers else model)
 
 
 def _claude_model(model: ModelOut) -> ClaudeModelOut:
     return claude_model(model.id, model.created, model.context_length)
-
-
-def _json(value: msgspec.Struct, headers: Mapping[str, str] | None = None) -> HttpResponse:
-    return HttpResponse(msgspec.json.encode(value), content_type=CONTENT_TYPE, headers=headers)

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from ninja import Path
@@ -92,8 +91,9 @@ async def ui_stop(request: HttpRequest, chat_id: ChatId) -> HttpResponse:
 )
 async def ui_list_messages(request: HttpRequest, chat_id: ChatId) -> HttpResponse:
     """Return the session as AI SDK messages, one per answer; none for a new chat."""
-    data = msgspec.json.encode(await _chats().messages(chat_id), enc_hook=dict)
-    return HttpResponse(data, content_type="application/json")
+    from dialects_app.shared.streams import json_response  # noqa: PLC0415 - not for the start
+
+    return json_response(await _chats().messages(chat_id))
 
 
 async def _answer(request: HttpRequest, key: str | None) -> HttpResponseBase:

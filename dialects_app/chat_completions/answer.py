@@ -7,15 +7,12 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from chat.errors import TurnCrashed
-from chat.inbox.queued_stream import QueuedStream
-from chat.service import OpenTurn
 from chat.stream.encoding import text_literal
 from chat.stream.events import ClientToolCall, ContentDelta, Done, ThinkingContentDelta
 from chat.stream.numbered_event import NumberedEvent
 from dialects_app.chat_completions.usage import UsageOut, usage_of
-from dialects_app.shared.ending import Ending, FinishReason, ending_of, failure_of
+from dialects_app.shared.ending import FinishReason, ending_of, failure_of
 from dialects_app.shared.ids import completion_id, created_at
-from dialects_app.shared.refused_turns import events_at_end
 from dialects_app.shared.shown_calls import arguments_text
 from dialects_app.shared.spoken import Spoken, SpokenFold, text_in
 
@@ -74,97 +71,62 @@ class CompletionOut(msgspec.Struct, frozen=True, kw_only=True):
     usage: UsageOut
 
 
-class AnswerReader(SpokenFold):
-    """Builds the answer from a turn's events."""
+class _Answer(SpokenFold):
+    """Gathers the answer from a turn's events."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._end: Ending | None = None
-        self._text: list[str] = []
-        self._thoughts: list[str] = []
-        self._calls: list[ToolCallOut] = []
+        self.texts: list[str] = []
+        self.reasonings: list[str] = []
+        self.calls: list[ToolCallOut] = []
 
     def feed(self, events: Sequence[NumberedEvent]) -> None:
         """Add the next events."""
         for event in events:
             if event.name == ContentDelta.event:
-                self._text.append(_piece(self.text, event))
+                self.texts.append(_piece(self.text, event))
             elif event.name == ThinkingContentDelta.event:
-                self._thoughts.append(_piece(self.thoughts, event))
+                self.reasonings.append(_piece(self.thoughts, event))
             else:
                 self.follow(event)
 
     def _on_client_tool_call(self, call: ClientToolCall) -> None:
-        self._calls.append(_call(call))
+        function = FunctionOut(name=call.tool_name, arguments=arguments_text(call.arguments))
+        self.calls.append(ToolCallOut(id=call.tool_call_id, function=function))
 
-    def _on_done(self, _: Done) -> None:
-        self._end = ending_of(
-            self.ending, calls=len(self._calls), said_something=self.said_something
-        )
 
-    def completion(self, turn_id: str, model: str) -> CompletionOut | None:
-        """Return the answer; None if the turn has not ended.
+def completion_of(turn_id: str, model: str, events: Sequence[NumberedEvent]) -> CompletionOut:
+    """Return the answer of a turn, from all its events.
 
-        Raises:
-            MochiError: The error that ended the turn.
-        """
-        ending = self._end
-        if ending is None:
-            return None
-        if ending.error is not None:
-            raise failure_of(ending.error)
-        text, thoughts = text_in(self._text), text_in(self._thoughts) or UNSET
-        message = CompletionMessageOut(
-            content=text if text or not self._calls else None,
-            refusal=ending.refusal.message if ending.refusal else None,
-            tool_calls=self._calls or UNSET,
-            reasoning_content=thoughts,
-            reasoning=thoughts,
-        )
-        return CompletionOut(
-            id=completion_id(turn_id),
-            created=created_at(turn_id),
-            model=model,
-            choices=[ChoiceOut(message=message, finish_reason=ending.finish_reason)],
-            usage=usage_of(ending.usage),
-        )
+    Raises:
+        MochiError: The error that ended the turn.
+    """
+    answer = _Answer()
+    answer.feed(events)
+    if not events or events[-1].name != Done.event:
+        raise TurnCrashed
+    calls = answer.calls
+    ending = ending_of(answer.ending, calls=len(calls), said_something=answer.said_something)
+    if ending.error is not None:
+        raise failure_of(ending.error)
+    text, reasoning = text_in(answer.texts), text_in(answer.reasonings) or UNSET
+    message = CompletionMessageOut(
+        content=text if text or not calls else None,
+        refusal=ending.refusal.message if ending.refusal else None,
+        tool_calls=calls or UNSET,
+        reasoning_content=reasoning,
+        reasoning=reasoning,
+    )
+    return CompletionOut(
+        id=completion_id(turn_id),
+        created=created_at(turn_id),
+        model=model,
+        choices=[ChoiceOut(message=message, finish_reason=ending.finish_reason)],
+        usage=usage_of(ending.usage),
+    )
 
 
 def _piece(spoken: Spoken, event: NumberedEvent) -> str:
     """Return a piece of a text as JSON without quotes."""
     literal = text_literal(event.data)
     return (spoken.take(literal) if spoken.needs_care else literal)[1:-1]
-
-
-async def answer_of(queued: QueuedStream, model: str) -> CompletionOut:
-    """Wait for the turn that takes a message, and for its end, and return its answer.
-
-    Raises:
-        MochiError: The error that ended the turn, or the message was deleted.
-    """
-    reader = AnswerReader()
-    while (events := await queued.next()) is not None:
-        reader.feed(events)
-    completion = reader.completion(queued.turn_id, model)
-    if completion is None:
-        raise TurnCrashed
-    return completion
-
-
-async def whole_answer(turn: OpenTurn, model: str) -> CompletionOut:
-    """Wait for the end of a turn and return its answer.
-
-    Raises:
-        MochiError: The error that ended the turn.
-    """
-    reader = AnswerReader()
-    reader.feed(await events_at_end(turn, model))
-    completion = reader.completion(turn.turn_id, model)
-    if completion is None:
-        raise TurnCrashed
-    return completion
-
-
-def _call(call: ClientToolCall) -> ToolCallOut:
-    function = FunctionOut(name=call.tool_name, arguments=arguments_text(call.arguments))
-    return ToolCallOut(id=call.tool_call_id, function=function)

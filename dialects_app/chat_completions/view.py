@@ -6,13 +6,12 @@ from contextlib import suppress
 from functools import partial
 
 import msgspec
-from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
 from chat.inbox.queued_stream import QueuedStream
 from chat.inbox.service import InboxService, QueuedMessage
 from chat.service import OpenTurn
-from dialects_app.chat_completions.answer import answer_of, whole_answer
+from dialects_app.chat_completions.answer import completion_of
 from dialects_app.chat_completions.body import CompletionIn
 from dialects_app.chat_completions.branches import Branch, branch_from, branch_of_chat
 from dialects_app.chat_completions.projector import ChunkProjector
@@ -25,7 +24,8 @@ from dialects_app.shared.parsed_request import (
     with_kept_files,
     with_notes,
 )
-from dialects_app.shared.streams import stream_or_refusal, stream_when_taken
+from dialects_app.shared.refused_turns import events_at_end, rest_of_events
+from dialects_app.shared.streams import json_response, stream_or_refusal, stream_when_taken
 from dialects_app.shared.waiting import WHEN_BUSY_HEADER, open_or_queue
 from models_app.catalogue import ModelCatalogue
 from sessions_app.errors import SessionExists
@@ -136,11 +136,8 @@ async def _streamed(parsed: ParsedCompletion, turn: OpenTurn) -> HttpResponseBas
 
 
 async def _whole(parsed: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:
-    try:
-        completion = await whole_answer(turn, parsed.model)
-    finally:
-        turn.leave()
-    return HttpResponse(msgspec.json.encode(completion), content_type="application/json")
+    events = await events_at_end(turn, parsed.model)
+    return json_response(completion_of(turn.turn_id, parsed.model, events))
 
 
 async def _answer_later(parsed: ParsedCompletion, queued: QueuedStream) -> HttpResponseBase:
@@ -148,7 +145,7 @@ async def _answer_later(parsed: ParsedCompletion, queued: QueuedStream) -> HttpR
         make = partial(ChunkProjector, model=parsed.model, includes_usage=parsed.includes_usage)
         return stream_when_taken(queued, make)
     try:
-        completion = await answer_of(queued, parsed.model)
+        events = await rest_of_events(queued)
     finally:
         queued.close()
-    return HttpResponse(msgspec.json.encode(completion), content_type="application/json")
+    return json_response(completion_of(queued.turn_id, parsed.model, events))

@@ -1,11 +1,11 @@
 """Serves MCP's one path: parses, calls, encodes. The OpenAPI document has none of it."""
 
-import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
 from dialects_app.mcp.protocol import McpMessage, RpcError, read_message, require_match
 from dialects_app.mcp.service import McpService
+from dialects_app.shared.streams import json_response
 from mochi_project.app import service
 from mochi_project.errors.handlers import not_allowed
 from mochi_project.routing import needs
@@ -26,8 +26,7 @@ async def answer(request: HttpRequest) -> HttpResponse:
         value = message.answer(await service(McpService).answer(message))
     except RpcError as error:
         value, status = error.answer(message), error.status(message)
-    data = msgspec.json.encode(value, enc_hook=dict)
-    return HttpResponse(data, status=status, content_type="application/json; charset=utf-8")
+    return json_response(value, status=status)
 
 
 urlpatterns = [path("", answer)]

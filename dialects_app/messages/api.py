@@ -15,6 +15,7 @@ from dialects_app.messages.view import Messages
 from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.body import read_body
 from dialects_app.shared.parsed_request import RequestContext
+from dialects_app.shared.streams import json_response
 from dialects_app.shared.transcripts import Transcripts
 from mochi_project.app import service
 from mochi_project.http.clients import client_of
@@ -84,8 +85,8 @@ async def count_tokens(request: HttpRequest) -> HttpResponse:
 
     The body is that of `POST /v1/messages`. Nothing is saved.
     """
-    tokens = TokensOut(await _messages().count(await read_body(request, CountTokensIn)))
-    return HttpResponse(msgspec.json.encode(tokens), content_type="application/json")
+    body = await read_body(request, CountTokensIn)
+    return json_response(TokensOut(await _messages().count(body)))
 
 
 def _messages() -> Messages:

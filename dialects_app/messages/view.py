@@ -4,14 +4,12 @@ import asyncio
 from functools import partial
 
 import msgspec
-from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
 from chat.context.tokens import estimate_message, estimate_tools
 from chat.service import ChatService, OpenTurn
 from chat.start.preparation import ChatPreparation, TurnPreparer
 from chat.start.turn_request import TurnRequest
-from chat.stream.encoding import ascii_json
 from chat.turn.turn_ids import new_turn_id
 from dialects_app.messages.answer import whole_message
 from dialects_app.messages.body import CountTokensIn, MessagesIn
@@ -28,7 +26,7 @@ from dialects_app.shared.parsed_request import (
     with_notes,
 )
 from dialects_app.shared.refused_turns import events_at_end
-from dialects_app.shared.streams import stream_or_refusal
+from dialects_app.shared.streams import json_response, stream_or_refusal
 from dialects_app.shared.transcripts import Transcripts
 from models_app.catalogue import ModelCatalogue
 
@@ -108,11 +106,7 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
         )
         if body.stream:
             return await stream_or_refusal(turn, projector, body.model)
-        try:
-            message = whole_message(projector, await events_at_end(turn, body.model))
-        finally:
-            turn.leave()
-        return HttpResponse(ascii_json(message), content_type="application/json")
+        return json_response(whole_message(projector, await events_at_end(turn, body.model)))
 
 
 def _estimate(request: TurnRequest) -> int:

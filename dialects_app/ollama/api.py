@@ -25,7 +25,7 @@ from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.body import read_body
 from dialects_app.shared.parsed_request import RequestContext
 from dialects_app.shared.refused_turns import events_at_end
-from dialects_app.shared.streams import stream_turn
+from dialects_app.shared.streams import JSON, json_response, stream_turn
 from dialects_app.shared.warnings import warning_headers
 from mochi_project.app import service
 from mochi_project.errors.handlers import error_response
@@ -45,7 +45,6 @@ ANY_TAG = ":latest"
 """Ends a name that has no tag of its own; Open WebUI adds it."""
 
 LINES = {"Content-Type": "application/x-ndjson"}
-_JSON = "application/json; charset=utf-8"
 _COMMANDS = {"pull": "pull", "push": "push", "create": "create", "copy": "cp", "delete": "rm"}
 
 
@@ -58,7 +57,7 @@ async def is_running(request: HttpRequest) -> HttpResponse:
 @router.get("/api/version")
 async def version(request: HttpRequest) -> HttpResponse:
     """Return the version of the protocol."""
-    return _json({"version": VERSION})
+    return json_response({"version": VERSION})
 
 
 @router.get("/api/tags")
@@ -66,7 +65,7 @@ async def tags(request: HttpRequest) -> HttpResponse:
     """List all models that can chat, the profiles and the agents."""
     listing = await listing_of(service(ModelCatalogue))
     left_out = warning_headers([each.message for each in listing.unavailable])
-    return _json({"models": [tag_of(info) for info in listing.models]}, left_out)
+    return json_response({"models": [tag_of(info) for info in listing.models]}, left_out)
 
 
 @router.get("/api/ps")
@@ -75,9 +74,9 @@ async def running(request: HttpRequest) -> HttpResponse:
     try:
         loaded = await service(ModelCatalogue).pass_to_ollama("/api/ps")
         models = msgspec.json.decode(loaded)["models"]
-        return _json({"models": [each for each in models if is_permitted(each["name"])]})
+        return json_response({"models": [each for each in models if is_permitted(each["name"])]})
     except (ModelError, LookupError, msgspec.DecodeError):
-        return _json({"models": []})
+        return json_response({"models": []})
 
 
 @router.post("/api/show")
@@ -86,7 +85,7 @@ async def show(request: HttpRequest) -> HttpResponse:
     """Describe a model."""
     body, models = await read_body(request, NameIn), service(ModelCatalogue)
     name = await _untagged(body.model or body.name or "", models)
-    return _json(shown(await models.get(name)))
+    return json_response(shown(await models.get(name)))
 
 
 @needs(limit="max_history_bytes", untyped=True)
@@ -98,7 +97,7 @@ async def answer(request: HttpRequest, idempotency_key: IdempotencyKey = None) -
     name = await _untagged(body.model, models)
     if not messages_of(body):
         await models.look_up(name)
-        return _json(_loaded(body, generates=generates))
+        return json_response(_loaded(body, generates=generates))
     info = await models.look_up(name, must_exist=False) if body.think else None
     thinks = info is None or info.can_think
     completion = await asyncio.to_thread(completion_of, body, name, thinks=thinks)
@@ -108,10 +107,7 @@ async def answer(request: HttpRequest, idempotency_key: IdempotencyKey = None) -
         projector = LineProjector(turn.turn_id, body.model, generates=generates)
         if parsed.streams:
             return await stream_turn(turn, projector, LINES)
-        try:
-            return _json(projector.whole(await events_at_end(turn, name)))
-        finally:
-            turn.leave()
+        return json_response(projector.whole(await events_at_end(turn, name)))
 
     return await complete(
         service(InboxService),
@@ -141,7 +137,7 @@ async def embed(request: HttpRequest) -> HttpResponse:
         raise ModelNotFound(f"Model '{name}' not found at Ollama.", model=name)
     path = request.path_info[request.path_info.rindex("/api/") :]
     answer = await models.pass_to_ollama(path, {**body, "model": models.resolve(name)[1]})
-    return HttpResponse(answer, content_type=_JSON)
+    return HttpResponse(answer, content_type=JSON)
 
 
 @needs(untyped=True)
@@ -186,7 +182,3 @@ async def _untagged(name: str, models: ModelCatalogue) -> str:
         return bare
     # Of Ollama's own models it is a part of the name, and of an alias it is not.
     return bare if await models.look_up(name, must_exist=False) is None else name
-
-
-def _json(value: object, headers: Mapping[str, str] | None = None) -> HttpResponse:
-    return HttpResponse(msgspec.json.encode(value), content_type=_JSON, headers=headers)

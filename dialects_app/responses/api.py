@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, Literal
 
-import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Query
@@ -38,6 +37,7 @@ from dialects_app.responses.view import failed_stream, respond, respond_with_rec
 from dialects_app.shared.attaching import NO_FILES, RequestFiles
 from dialects_app.shared.body import read_body
 from dialects_app.shared.shown_calls import questions_of
+from dialects_app.shared.streams import json_response
 from dialects_app.shared.transcripts import Transcripts
 from dialects_app.shared.waiting import WhenBusyHeader, interrupting
 from mochi_project.app import service
@@ -71,7 +71,7 @@ async def count_input_tokens(request: HttpRequest) -> HttpResponse:
     """
     body = await read_body(request, ResponseIn)
     tokens = await _maker().count(body, service(TurnPreparer))
-    return _json(InputTokensOut(input_tokens=tokens))
+    return json_response(InputTokensOut(input_tokens=tokens))
 
 
 @router.post(
@@ -88,7 +88,7 @@ async def compact_response(request: HttpRequest) -> HttpResponse:
     """
     body = await read_body(request, ResponseIn)
     _, writing = await _maker().compaction(body, client=client_of(request))
-    return _json(await writing)
+    return json_response(await writing)
 
 
 @router.get(
@@ -112,7 +112,7 @@ async def get_response(
     returns 400.
     """
     if not stream:
-        return _json(await _stored().get(response_id))
+        return json_response(await _stored().get(response_id))
     after = -1 if starting_after is None else starting_after
     return await _stored().stream(response_id, after=after)
 
@@ -125,7 +125,7 @@ async def get_response(
 )
 async def cancel_response(request: HttpRequest, response_id: str) -> HttpResponse:
     """Stop a response and return it; does not change a response that has ended."""
-    return _json(await _stored().cancel(response_id))
+    return json_response(await _stored().cancel(response_id))
 
 
 @router.delete(
@@ -140,7 +140,7 @@ async def delete_response(request: HttpRequest, response_id: str) -> HttpRespons
 
     The messages stay in a session that has other turns.
     """
-    return _json(await _stored().delete(response_id))
+    return json_response(await _stored().delete(response_id))
 
 
 @router.get(
@@ -158,7 +158,7 @@ async def list_input_items(
 ) -> HttpResponse:
     """Return a page of the input items of a response, including earlier ones."""
     items = await _stored().input_items(response_id)
-    return _json(page_of(items, after=after, limit=limit, order=order))
+    return json_response(page_of(items, after=after, limit=limit, order=order))
 
 
 @router.post(
@@ -222,7 +222,7 @@ async def create_conversation(request: HttpRequest) -> HttpResponse:
     """Create a conversation, which is a session, with up to 20 items."""
     body = await read_body(request, ConversationIn)
     kept = await _kept_files(body.items)
-    return _json(await asyncio.to_thread(_conversations().create, body, kept))
+    return json_response(await asyncio.to_thread(_conversations().create, body, kept))
 
 
 @router.get(
@@ -233,7 +233,7 @@ async def create_conversation(request: HttpRequest) -> HttpResponse:
 )
 async def get_conversation(request: HttpRequest, conversation_id: str) -> HttpResponse:
     """Return a conversation. Every session is one, with the id `conv_` and the session's id."""
-    return _json(await asyncio.to_thread(_conversations().get, conversation_id))
+    return json_response(await asyncio.to_thread(_conversations().get, conversation_id))
 
 
 @router.post(
@@ -245,7 +245,8 @@ async def get_conversation(request: HttpRequest, conversation_id: str) -> HttpRe
 async def update_conversation(request: HttpRequest, conversation_id: str) -> HttpResponse:
     """Replace the metadata of a conversation; null removes it."""
     body = await read_body(request, LabelsIn)
-    return _json(await asyncio.to_thread(_conversations().set_labels, conversation_id, body))
+    changed = await asyncio.to_thread(_conversations().set_labels, conversation_id, body)
+    return json_response(changed)
 
 
 @router.delete(
@@ -257,7 +258,7 @@ async def update_conversation(request: HttpRequest, conversation_id: str) -> Htt
 @needs(scope="write")
 async def delete_conversation(request: HttpRequest, conversation_id: str) -> HttpResponse:
     """Delete a conversation with its items and responses; 409 while a response is running."""
-    return _json(await asyncio.to_thread(_conversations().delete, conversation_id))
+    return json_response(await asyncio.to_thread(_conversations().delete, conversation_id))
 
 
 @router.get(
@@ -276,7 +277,7 @@ async def list_items(
     """Return a page of the items of a conversation."""
     questions = await _questions(session_of(conversation_id))
     items = await asyncio.to_thread(_conversations().items, conversation_id, questions=questions)
-    return _json(page_of(items, after=after, limit=limit, order=order))
+    return json_response(page_of(items, after=after, limit=limit, order=order))
 
 
 @router.post(
@@ -289,7 +290,7 @@ async def create_items(request: HttpRequest, conversation_id: str) -> HttpRespon
     """Append up to 20 items to a conversation; 409 while a response is running."""
     body = await read_body(request, ItemsIn)
     kept = await _kept_files(body.items)
-    return _json(await asyncio.to_thread(_conversations().add, conversation_id, body, kept))
+    return json_response(await asyncio.to_thread(_conversations().add, conversation_id, body, kept))
 
 
 @router.get(
@@ -301,7 +302,7 @@ async def create_items(request: HttpRequest, conversation_id: str) -> HttpRespon
 async def get_item(request: HttpRequest, conversation_id: str, item_id: str) -> HttpResponse:
     """Return one item of a conversation."""
     questions = await _questions(session_of(conversation_id))
-    return _json(
+    return json_response(
         await asyncio.to_thread(
             _conversations().item, conversation_id, item_id, questions=questions
         )
@@ -317,7 +318,7 @@ async def get_item(request: HttpRequest, conversation_id: str, item_id: str) -> 
 @needs(scope="write")
 async def delete_item(request: HttpRequest, conversation_id: str, item_id: str) -> HttpResponse:
     """Delete an item, and a call's result with the call; 409 while a response is running."""
-    return _json(await asyncio.to_thread(_conversations().remove, conversation_id, item_id))
+    return json_response(await asyncio.to_thread(_conversations().remove, conversation_id, item_id))
 
 
 def _maker() -> ResponseMaker:
@@ -361,7 +362,3 @@ async def _questions(session_id: str) -> Mapping[str, str]:
     except SessionNotFound:
         return {}  # said by who reads the session
     return questions_of(pending)
-
-
-def _json(value: object) -> HttpResponse:
-    return HttpResponse(msgspec.json.encode(value, enc_hook=dict), content_type="application/json")

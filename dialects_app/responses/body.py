@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from dialects_app.shared.effort import Effort
+from dialects_app.shared.labels import Labels
 from sessions_app.bounds import FEW
 
 Temperature = Annotated[float, Meta(ge=0, le=2)]
@@ -132,7 +133,7 @@ class ResponseIn(msgspec.Struct, frozen=True, kw_only=True):
     reasoning: ReasoningIn | None = None
     include: Annotated[Sequence[str], FEW] | None = None
     truncation: Literal["auto", "disabled"] | None = None
-    metadata: Any = None
+    metadata: Labels = None
     user: str | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None

@@ -19,7 +19,7 @@ from dialects_app.shared.attaching import NO_FILES
 from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import with_files
 from dialects_app.shared.ids import ItemId, conversation_id, read_conversation_id, read_item_id
-from dialects_app.shared.labels import read_labels
+from dialects_app.shared.labels import Labels, read_labels
 from sessions_app.calls import distinct_calls
 from sessions_app.edits import with_history
 from sessions_app.errors import SessionNotFound
@@ -57,13 +57,13 @@ class ConversationIn(msgspec.Struct, kw_only=True):
     """
 
     items: Items | None = None
-    metadata: Any = None
+    metadata: Labels = None
 
 
 class LabelsIn(msgspec.Struct, kw_only=True):
     """The new metadata of a conversation; null removes it."""
 
-    metadata: Any
+    metadata: Labels
 
 
 class ItemsIn(msgspec.Struct, kw_only=True):

@@ -16,14 +16,14 @@ from dialects_app.responses.compaction_stream import compacted, events_of_compac
 from dialects_app.responses.projector import ResponseProjector
 from dialects_app.responses.record import ResponseRecord
 from dialects_app.responses.request import name_of_field, read_request
-from dialects_app.responses.resource import Resource, resource_of
+from dialects_app.responses.resource import resource_of
 from dialects_app.responses.response_creation import ResponseMaker
 from dialects_app.responses.started_response import StartedResponse
 from dialects_app.shared.additions import SESSION_HEADER
 from dialects_app.shared.fields import renamed_fields
 from dialects_app.shared.ids import ResponseId
 from dialects_app.shared.refused_turns import events_of_failed
-from dialects_app.shared.streams import stream_or_refusal
+from dialects_app.shared.streams import json_response, stream_or_refusal
 from dialects_app.shared.warnings import warning_headers
 from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import new_session_id
@@ -57,10 +57,10 @@ async def _answer(started: StartedResponse, body: ResponseIn) -> HttpResponseBas
     if body.stream:
         return await stream_or_refusal(started.turn, started.projector(), started.model)
     if body.background:
-        answer = _json(started.resource())
+        answer = json_response(started.resource())
         started.turn.leave()  # it is detached
         return answer
-    return _json(await _whole(started))
+    return json_response(await started.finished())
 
 
 def failed_stream(model: str, error: MochiError) -> HttpResponse:
@@ -106,20 +106,8 @@ async def respond_with_record(
         events = events_of_compaction(resource, writing)
         answer: HttpResponseBase = StreamingHttpResponse(events, headers=HEADERS)
     else:
-        answer = _json(compacted(resource, await writing))
+        answer = json_response(compacted(resource, await writing))
     warnings = [*parsed.warnings, *([] if key is None else [_NO_KEY])]
     for name, value in warning_headers(warnings).items():
         answer[name] = value
     return answer
-
-
-async def _whole(started: StartedResponse) -> Resource:
-    try:
-        return await started.finished()
-    finally:
-        started.turn.leave()
-
-
-def _json(resource: Resource) -> HttpResponse:
-    data = msgspec.json.encode(resource, enc_hook=dict)
-    return HttpResponse(data, content_type="application/json")

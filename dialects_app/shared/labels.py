@@ -1,13 +1,18 @@
 """Validates ``metadata``: pairs of strings that clients attach to resources. Pure."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from sessions_app.errors import ValidationFailed
 
 MAX_PAIRS = 16
 MAX_KEY = 64
 MAX_VALUE = 512
+
+Labels = Annotated[Any, Meta(extra_json_schema={"type": ["object", "null"]})]
+"""What ``read_labels`` takes."""
 
 
 def read_labels(value: Any) -> Mapping[str, str]:

@@ -11,25 +11,35 @@ from chat.errors import TurnCrashed
 from chat.service import OpenTurn
 from chat.stream.encoding import encode_event
 from chat.stream.events import Done, Event, TurnStarted
-from chat.stream.numbered_event import NumberedEvent
+from chat.stream.numbered_event import Listener, NumberedEvent
 from chat.turn.outcome import failed
 from models_app.errors import ContentRefused
 from sessions_app.errors import MochiError
 
 
 async def events_at_end(turn: OpenTurn, model: str) -> Sequence[NumberedEvent]:
-    """Wait for the end of a turn and return its events, or those that show why it has none.
+    """Wait for the end of a turn, leave it, and return its events.
 
-    Events are read after the end, so that tokens don't wake a task.
+    They are read after the end, so that tokens don't wake a task. A turn without any has those that
+    show why.
 
     Raises:
         MochiError: The turn ended before its first event, and was not refused by its provider.
     """
-    outcome = await turn.finished()
-    events: list[NumberedEvent] = []
-    while (more := await turn.listener.next()) is not None:
-        events += more
+    try:
+        outcome = await turn.finished()
+        events = await rest_of_events(turn.listener)
+    finally:
+        turn.leave()
     return events or events_of_refused(turn, model, outcome.error or TurnCrashed())
+
+
+async def rest_of_events(listener: Listener) -> Sequence[NumberedEvent]:
+    """Return the events of a listener from now on to its end."""
+    events: list[NumberedEvent] = []
+    while (more := await listener.next()) is not None:
+        events += more
+    return events
 
 
 def events_of_refused(turn: OpenTurn, model: str, error: MochiError) -> Sequence[NumberedEvent]:

@@ -1,7 +1,8 @@
-"""Streams turns to clients of these protocols."""
+"""Answers clients of these protocols: with the streams of turns, or with JSON."""
 
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
@@ -10,9 +11,26 @@ from chat.http.projector import Projector
 from chat.http.sse import HEARTBEAT
 from chat.inbox.queued_stream import QueuedStream
 from chat.service import OpenTurn
+from chat.stream.encoding import ascii_json
 from chat.stream.numbered_event import Listener, NumberedEvent
 from dialects_app.shared.refused_turns import events_of_refused
 from sessions_app.errors import MochiError
+
+JSON = "application/json"
+
+_encode = msgspec.json.Encoder(enc_hook=dict).encode
+
+
+def json_response(
+    value: object, headers: Mapping[str, str] = NO_HEADERS, *, status: int = 200
+) -> HttpResponse:
+    """Return a response with a value as JSON."""
+    data: bytes | str
+    try:
+        data = _encode(value)
+    except UnicodeEncodeError:  # half a character, in the words of a model
+        data = ascii_json(value)
+    return HttpResponse(data, status=status, content_type=JSON, headers=headers)
 
 
 async def stream_turn(

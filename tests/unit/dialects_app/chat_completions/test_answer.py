@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from msgspec import UNSET
 
-from chat.errors import TurnFailed
-from dialects_app.chat_completions.answer import AnswerReader
+from chat.errors import TurnCrashed, TurnFailed
+from dialects_app.chat_completions.answer import completion_of
 from tests.unit.dialects_app.chat_completions.journals import (
     CONTINUED,
     DONE,
@@ -28,15 +28,11 @@ from tests.unit.dialects_app.turns import chunks_of, numbered, resumed, taken
 
 
 def read(events):
-    reader = AnswerReader()
-    reader.feed(numbered(events))
-    return reader.completion(TURN, MODEL)
+    return completion_of(TURN, MODEL, numbered(events))
 
 
 def answer(*events):
-    completion = read([STARTED, *events, DONE])
-    assert completion is not None
-    return completion
+    return read([STARTED, *events, DONE])
 
 
 def test_an_answer_holds_text_reasoning_and_what_it_used():
@@ -92,7 +88,8 @@ def test_an_error_is_raised_with_its_code_and_details():
 
 
 def test_a_turn_that_has_not_ended_has_no_answer():
-    assert read([STARTED, said("Hi")]) is None
+    with pytest.raises(TurnCrashed):
+        read([STARTED, said("Hi")])
 
 
 @given(journals())
@@ -105,7 +102,6 @@ def test_an_answer_says_what_a_stream_of_the_same_journal_says(events):
         assert raised.value.code == errors[0]["mochi_code"]
         return
     completion = read(events)
-    assert completion is not None
     (choice,) = completion.choices
     assert [choice.finish_reason] == finish_reasons(chunks)
     assert (choice.message.content or "").split() == text_of(chunks).split()
