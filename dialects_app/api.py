@@ -46,11 +46,12 @@ async def list_models(
     names it. With the header `anthropic-version` the list has Anthropic's shape, in pages.
     """
     listed = await models_list.list_models(service(ModelCatalogue), kind)
-    answer: msgspec.Struct = ModelListOut(data=listed.models)
+    models = [model_out(info) for info in listed.models]
+    answer: msgspec.Struct = ModelListOut(data=models)
     if VERSION_HEADER in request.headers:
-        models = [*map(_claude_model, listed.models)]
-        answer = page_of_models(models, limit, after_id=after_id, before_id=before_id)
-    return json_response(answer, warning_headers(listed.left_out))
+        claudes = [*map(_claude_model, models)]
+        answer = page_of_models(claudes, limit, after_id=after_id, before_id=before_id)
+    return json_response(answer, warning_headers([each.message for each in listed.unavailable]))
 
 
 @router.get(

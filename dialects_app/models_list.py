@@ -6,7 +6,8 @@ context length, the capabilities and the modalities.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -67,13 +68,6 @@ class ModelListOut(msgspec.Struct, frozen=True, kw_only=True):
     data: Sequence[ModelOut]
 
 
-class Listed(msgspec.Struct, frozen=True):
-    """The entries of the list, and a warning for each missing part."""
-
-    models: Sequence[ModelOut]
-    left_out: Sequence[str] = ()
-
-
 def model_out(info: ModelInfo, *, name: str | None = None) -> ModelOut:
     """Return a model's entry.
 
@@ -94,7 +88,7 @@ def model_out(info: ModelInfo, *, name: str | None = None) -> ModelOut:
     )
 
 
-async def list_models(models: ModelCatalogue, kind: Kind | None = None) -> Listed:
+async def list_models(models: ModelCatalogue, kind: Kind | None = None) -> ModelListing:
     """List everything that can be used as a model: models, then profiles, then agents.
 
     Providers that don't respond within two seconds are left out.
@@ -106,22 +100,14 @@ async def list_models(models: ModelCatalogue, kind: Kind | None = None) -> Liste
     Raises:
         ModelError: The list is empty because all providers failed.
     """
-    listing = await listing_of(models, kind)
-    return Listed(
-        [model_out(info) for info in listing.models],
-        [each.message for each in listing.unavailable],
-    )
-
-
-async def listing_of(models: ModelCatalogue, kind: Kind | None = None) -> ModelListing:
-    """Return the facts of everything that can be used as a model; see ``list_models``."""
-    listing, profiles, agents = await asyncio.gather(
-        models.available() if kind in {None, "model"} else _nothing(),
-        _profiles(models) if kind in {None, "profile"} else _no_profiles(),
-        _agents(models) if kind in {None, "agent"} else _nothing(),
-    )
-    found = [*listing.models, *profiles, *agents.models]
-    missing = [*listing.unavailable, *agents.unavailable]
+    kinds: Mapping[Kind, Callable[[], Awaitable[ModelListing]]] = {
+        "model": models.available,
+        "profile": partial(_profiles, models),
+        "agent": partial(_agents, models),
+    }
+    listings = await asyncio.gather(*(kinds[each]() for each in kinds if kind in {None, each}))
+    found = [info for listing in listings for info in listing.models]
+    missing = [each for listing in listings for each in listing.unavailable]
     if missing and not found:
         raise _error(missing[0])
     return ModelListing(models=found, unavailable=missing)
@@ -148,18 +134,11 @@ async def _profile_info(models: ModelCatalogue, profile: Profile) -> ModelInfo:
         return ModelInfo(name=name, size_mb=0, capabilities=("completion",), context_limit=limit)
 
 
-async def _profiles(models: ModelCatalogue) -> Sequence[ModelInfo]:
+async def _profiles(models: ModelCatalogue) -> ModelListing:
     found = (await asyncio.to_thread(models.profiles.list)).profiles
     mine = (profile for profile in found if is_permitted(f"profile:{profile.name}"))
-    return await asyncio.gather(*(_profile_info(models, profile) for profile in mine))
-
-
-async def _no_profiles() -> Sequence[ModelInfo]:
-    return ()
-
-
-async def _nothing() -> ModelListing:
-    return ModelListing(models=())
+    infos = await asyncio.gather(*(_profile_info(models, profile) for profile in mine))
+    return ModelListing(models=infos)
 
 
 _looking: set[asyncio.Task[Any]] = set()

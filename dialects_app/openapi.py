@@ -1,20 +1,23 @@
 """Describes the ``/v1`` routes in the OpenAPI document.
 
-Nothing here runs until the document is requested: a route has an operation id, and the functions
-in ``SECTIONS`` name the structs of its body and its response, with examples.
+A route has an operation id, and ``OPERATIONS`` names the structs of its body and its response, with
+examples.
 """
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from inspect import cleandoc
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+from chat.stream.encoding import ascii_json
 from dialects_app.chat_completions.answer import CompletionOut
 from dialects_app.chat_completions.body import CompletionIn
-from dialects_app.messages.openapi import error_schema, message_operations
+from dialects_app.messages import errors as claude_errors
+from dialects_app.messages.body import CountTokensIn, MessagesIn
 from dialects_app.models_list import ModelListOut, ModelOut
 from dialects_app.responses.body import ResponseIn
 from dialects_app.responses.compacting import CompactionOut
@@ -45,41 +48,6 @@ _COMPONENT = f"#/components/schemas/{_PREFIX}{{name}}"
 _ERROR = "Error"
 _CLAUDE_ERROR = "AnthropicError"
 
-_QWEN: dict[str, Any] = {
-    "id": "qwen3:14b",
-    "object": "model",
-    "created": 1760000000,
-    "owned_by": "ollama",
-    "name": "qwen3:14b",
-    "context_length": 40960,
-    "capabilities": ["completion", "tools", "thinking"],
-    "architecture": {"input_modalities": ["text"]},
-}
-
-
-_SAID_ITEM: dict[str, Any] = {
-    "id": "msg_be560667fb0c6c7f0f1d",
-    "type": "message",
-    "role": "user",
-    "status": "completed",
-    "content": [{"type": "input_text", "text": "Hello!"}],
-}
-_RESPONSE: dict[str, Any] = resource_of(
-    ResponseRecord(),
-    session_id="be560667fb",
-    turn_id="0199c7d5e8001f2e3d4c",
-    model="qwen3:14b",
-    ending=COMPLETED,
-    output=[text_item("msg_be560667fb5a1c3e7f90", "Hello! How can I help?")],
-    usage=usage_of(Usage(input_tokens=12, output_tokens=8)),
-    completed_at=1760000001,
-)
-_RESPONSE_EVENTS = """event: response.output_text.delta
-data: {"type":"response.output_text.delta","sequence_number":4,\
-"item_id":"msg_be560667fb5a1c3e7f90","output_index":0,"content_index":0,"logprobs":[],"delta":"Hello"}
-
-"""
-
 
 class OperationDetails(msgspec.Struct, frozen=True, kw_only=True):
     """Describes an operation beyond its parameters.
@@ -99,177 +67,196 @@ class OperationDetails(msgspec.Struct, frozen=True, kw_only=True):
     stream: str = ""
 
 
-_COMPACTION = {
-    "id": "resp_5f0c1d2e3a4b5c6d7e8f9a0b",
-    "object": "response.compaction",
-    "created_at": 1_790_000_000,
-    "output": [
-        {"id": "cmp_1", "type": "compaction", "encrypted_content": "mochi.record:Ada said hello."}
-    ],
-    "usage": usage_of(Usage(input_tokens=20, output_tokens=6)),
+_NAME = "qwen3:14b"
+_QWEN: dict[str, Any] = {
+    "id": _NAME,
+    "object": "model",
+    "created": 1760000000,
+    "owned_by": "ollama",
+    "name": _NAME,
+    "context_length": 40960,
+    "capabilities": ["completion", "tools", "thinking"],
+    "architecture": {"input_modalities": ["text"]},
+}
+_QUESTION = {"role": "user", "content": "What is the capital of France?"}
+
+_COMPLETION = {"id": "chatcmpl-0199f3a2b4c51f2e3d4c", "created": 1760000000, "model": _NAME}
+_CHUNK = {
+    **_COMPLETION,
+    "object": "chat.completion.chunk",
+    "choices": [{"index": 0, "delta": {"content": "Paris."}, "finish_reason": None}],
+}
+_CLAUDE_EVENT = {
+    "type": "content_block_delta",
+    "index": 0,
+    "delta": {"type": "text_delta", "text": "Paris."},
 }
 
-
-def _models() -> dict[str, OperationDetails]:
-    return {
-        "openai_list_models": OperationDetails(
-            answer=ModelListOut, example={"object": "list", "data": [_QWEN]}
-        ),
-        "openai_get_model": OperationDetails(answer=ModelOut, example=_QWEN),
-    }
-
-
-def _conversations() -> dict[str, OperationDetails]:
-    labels = {"metadata": {"topic": "weather"}}
-    said = {"type": "message", "role": "user", "content": "Hello!"}
-    conversation = {
+_SAID = {"type": "message", "role": "user", "content": "Hello!"}
+_SAID_ITEM: dict[str, Any] = {
+    "id": "msg_be560667fb0c6c7f0f1d",
+    "type": "message",
+    "role": "user",
+    "status": "completed",
+    "content": [{"type": "input_text", "text": "Hello!"}],
+}
+_PAGE = OperationDetails(
+    answer=ItemPage,
+    example={
+        "object": "list",
+        "data": [_SAID_ITEM],
+        "first_id": _SAID_ITEM["id"],
+        "last_id": _SAID_ITEM["id"],
+        "has_more": False,
+    },
+)
+_LABELS = {"metadata": {"topic": "weather"}}
+_CONVERSATION = OperationDetails(
+    answer=ConversationOut,
+    example={
         "id": "conv_be560667fb",
         "object": "conversation",
         "created_at": 1760000000,
-        **labels,
-    }
-    item = _SAID_ITEM
-    page = {
-        "object": "list",
-        "data": [item],
-        "first_id": item["id"],
-        "last_id": item["id"],
-        "has_more": False,
-    }
-    shown = OperationDetails(answer=ConversationOut, example=conversation)
-    listed = OperationDetails(answer=ItemPage, example=page)
-    return {
-        "openai_create_conversation": msgspec.structs.replace(
-            shown, body=ConversationIn, body_example={"items": [said], **labels}
-        ),
-        "openai_get_conversation": shown,
-        "openai_update_conversation": msgspec.structs.replace(
-            shown, body=LabelsIn, body_example=labels
-        ),
-        "openai_delete_conversation": OperationDetails(
-            answer=ConversationDeletedOut,
-            example={"id": conversation["id"], "object": "conversation.deleted", "deleted": True},
-        ),
-        "openai_list_conversation_items": listed,
-        "openai_create_conversation_items": msgspec.structs.replace(
-            listed, body=ItemsIn, body_example={"items": [said]}
-        ),
-        "openai_get_conversation_item": OperationDetails(example=item),
-        "openai_delete_conversation_item": shown,
-    }
+        **_LABELS,
+    },
+)
+_RESPONSE: dict[str, Any] = resource_of(
+    ResponseRecord(),
+    session_id="be560667fb",
+    turn_id="0199c7d5e8001f2e3d4c",
+    model=_NAME,
+    ending=COMPLETED,
+    output=[text_item("msg_be560667fb5a1c3e7f90", "Hello! How can I help?")],
+    usage=usage_of(Usage(input_tokens=12, output_tokens=8)),
+    completed_at=1760000001,
+)
+_RESPONSE_EVENTS = """event: response.output_text.delta
+data: {"type":"response.output_text.delta","sequence_number":4,\
+"item_id":"msg_be560667fb5a1c3e7f90","output_index":0,"content_index":0,"logprobs":[],"delta":"Hello"}
 
+"""
+_ASKING = OperationDetails(body=ResponseIn, body_example={"model": _NAME, "input": "Hello!"})
 
-def _responses() -> dict[str, OperationDetails]:
-    return {
-        "openai_create_response": OperationDetails(
-            body=ResponseIn,
-            body_example={"model": "qwen3:14b", "input": "Hello!"},
-            example=_RESPONSE,
-            stream=_RESPONSE_EVENTS,
-        ),
-        "openai_count_input_tokens": OperationDetails(
-            body=ResponseIn,
-            body_example={"model": "qwen3:14b", "input": "Hello!"},
-            answer=InputTokensOut,
-            example={"object": "response.input_tokens", "input_tokens": 12},
-        ),
-        "openai_compact_response": OperationDetails(
-            body=ResponseIn,
-            body_example={"model": "qwen3:14b", "input": "Hello!"},
-            answer=CompactionOut,
-            example=_COMPACTION,
-        ),
-        "openai_get_response": OperationDetails(example=_RESPONSE, stream=_RESPONSE_EVENTS),
-        "openai_cancel_response": OperationDetails(example={**_RESPONSE, "status": "cancelled"}),
-        "openai_delete_response": OperationDetails(
-            answer=ResponseDeletedOut,
-            example={"id": _RESPONSE["id"], "object": "response", "deleted": True},
-        ),
-        "openai_list_input_items": OperationDetails(
-            answer=ItemPage,
-            example={
-                "object": "list",
-                "data": [_SAID_ITEM],
-                "first_id": _SAID_ITEM["id"],
-                "last_id": _SAID_ITEM["id"],
-                "has_more": False,
+OPERATIONS: Mapping[str, OperationDetails] = {
+    "openai_list_models": OperationDetails(
+        answer=ModelListOut, example={"object": "list", "data": [_QWEN]}
+    ),
+    "openai_get_model": OperationDetails(answer=ModelOut, example=_QWEN),
+    "openai_chat_completion": OperationDetails(
+        body=CompletionIn,
+        body_example={"model": _NAME, "messages": [_QUESTION]},
+        answer=CompletionOut,
+        example={
+            **_COMPLETION,
+            "object": "chat.completion",
+            "choices": [
+                {
+                    "index": 0,
+                    "message": {"role": "assistant", "content": "Paris.", "refusal": None},
+                    "logprobs": None,
+                    "finish_reason": "stop",
+                }
+            ],
+            "usage": {
+                "prompt_tokens": 14,
+                "completion_tokens": 3,
+                "total_tokens": 17,
+                "prompt_tokens_details": {"cached_tokens": 0},
+                "completion_tokens_details": {"reasoning_tokens": 0},
             },
-        ),
-    }
-
-
-def _chat_completions() -> dict[str, OperationDetails]:
-    question = {"role": "user", "content": "What is the capital of France?"}
-    identity = {
-        "id": "chatcmpl-0199f3a2b4c51f2e3d4c",
-        "created": 1760000000,
-        "model": "qwen3:14b",
-    }
-    chunk = {
-        **identity,
-        "object": "chat.completion.chunk",
-        "choices": [{"index": 0, "delta": {"content": "Paris."}, "finish_reason": None}],
-    }
-    return {
-        "openai_chat_completion": OperationDetails(
-            body=CompletionIn,
-            body_example={"model": "qwen3:14b", "messages": [question]},
-            answer=CompletionOut,
-            example={
-                **identity,
-                "object": "chat.completion",
-                "choices": [
-                    {
-                        "index": 0,
-                        "message": {"role": "assistant", "content": "Paris.", "refusal": None},
-                        "logprobs": None,
-                        "finish_reason": "stop",
-                    }
-                ],
-                "usage": {
-                    "prompt_tokens": 14,
-                    "completion_tokens": 3,
-                    "total_tokens": 17,
-                    "prompt_tokens_details": {"cached_tokens": 0},
-                    "completion_tokens_details": {"reasoning_tokens": 0},
-                },
+        },
+        stream=f"data: {ascii_json(_CHUNK)}\n\ndata: [DONE]\n\n",
+    ),
+    "anthropic_create_message": OperationDetails(
+        body=MessagesIn,
+        body_example={"model": _NAME, "max_tokens": 1024, "messages": [_QUESTION]},
+        example={
+            "id": "msg_be560667fb0199c7d5e8001f2e3d4c",
+            "type": "message",
+            "role": "assistant",
+            "model": _NAME,
+            "content": [{"type": "text", "text": "Paris."}],
+            "stop_reason": "end_turn",
+            "stop_sequence": None,
+            "usage": {
+                "input_tokens": 14,
+                "output_tokens": 3,
+                "cache_creation_input_tokens": 0,
+                "cache_read_input_tokens": 0,
             },
-            stream=f"data: {msgspec.json.encode(chunk).decode()}\n\ndata: [DONE]\n\n",
-        )
-    }
-
-
-def _messages() -> dict[str, OperationDetails]:
-    return {name: OperationDetails(**fields) for name, fields in message_operations().items()}
-
-
-SECTIONS: list[Callable[[], dict[str, OperationDetails]]] = [
-    _models,
-    _chat_completions,
-    _messages,
-    _responses,
-    _conversations,
-]
-"""Each returns the operations of a part of the protocol, importing what it needs."""
+        },
+        stream=f"event: content_block_delta\ndata: {ascii_json(_CLAUDE_EVENT)}\n\n",
+    ),
+    "anthropic_count_tokens": OperationDetails(
+        body=CountTokensIn,
+        body_example={"model": _NAME, "messages": [_QUESTION]},
+        example={"input_tokens": 14},
+    ),
+    "openai_create_response": replace(_ASKING, example=_RESPONSE, stream=_RESPONSE_EVENTS),
+    "openai_count_input_tokens": replace(
+        _ASKING,
+        answer=InputTokensOut,
+        example={"object": "response.input_tokens", "input_tokens": 12},
+    ),
+    "openai_compact_response": replace(
+        _ASKING,
+        answer=CompactionOut,
+        example={
+            "id": "resp_5f0c1d2e3a4b5c6d7e8f9a0b",
+            "object": "response.compaction",
+            "created_at": 1_790_000_000,
+            "output": [
+                {
+                    "id": "cmp_1",
+                    "type": "compaction",
+                    "encrypted_content": "mochi.record:Ada said hello.",
+                }
+            ],
+            "usage": usage_of(Usage(input_tokens=20, output_tokens=6)),
+        },
+    ),
+    "openai_get_response": OperationDetails(example=_RESPONSE, stream=_RESPONSE_EVENTS),
+    "openai_cancel_response": OperationDetails(example={**_RESPONSE, "status": "cancelled"}),
+    "openai_delete_response": OperationDetails(
+        answer=ResponseDeletedOut,
+        example={"id": _RESPONSE["id"], "object": "response", "deleted": True},
+    ),
+    "openai_list_input_items": _PAGE,
+    "openai_create_conversation": replace(
+        _CONVERSATION, body=ConversationIn, body_example={"items": [_SAID], **_LABELS}
+    ),
+    "openai_get_conversation": _CONVERSATION,
+    "openai_update_conversation": replace(_CONVERSATION, body=LabelsIn, body_example=_LABELS),
+    "openai_delete_conversation": OperationDetails(
+        answer=ConversationDeletedOut,
+        example={"id": "conv_be560667fb", "object": "conversation.deleted", "deleted": True},
+    ),
+    "openai_list_conversation_items": _PAGE,
+    "openai_create_conversation_items": replace(
+        _PAGE, body=ItemsIn, body_example={"items": [_SAID]}
+    ),
+    "openai_get_conversation_item": OperationDetails(example=_SAID_ITEM),
+    "openai_delete_conversation_item": _CONVERSATION,
+}
 
 
 def describe_operations(schema: dict[str, Any]) -> None:
     """Add bodies, answers, examples and errors to a schema of ``/v1``, in place."""
-    described = {name: entry for section in SECTIONS for name, entry in section().items()}
-    kinds = [kind for entry in described.values() for kind in (entry.answer, entry.body) if kind]
+    entries = OPERATIONS.values()
+    kinds = [kind for entry in entries for kind in (entry.answer, entry.body) if kind]
     components = _components(kinds)
     for component in components.values():
         if "description" in component:
             component["description"] = cleandoc(component["description"])
     components[_ERROR] = _error_schema()
-    components[_CLAUDE_ERROR] = error_schema()
+    components[_CLAUDE_ERROR] = _claude_error_schema()
     named = {f"{_PREFIX}{name}": component for name, component in components.items()}
     schema["components"].setdefault("schemas", {}).update(named)
     for methods in schema["paths"].values():
         for operation in methods.values():
             name = operation["operationId"]
             error = _CLAUDE_ERROR if name.startswith("anthropic_") else _ERROR
-            _describe(operation, described[name], error)
+            _describe(operation, OPERATIONS[name], error)
 
 
 _MODULE = re.compile(r"dialects_app\.(\w+)\.\w+\.(\w+)")
@@ -356,4 +343,16 @@ def _error_schema() -> dict[str, Any]:
         "example": error_answer(
             "MODEL_NOT_FOUND", "Model 'qwen' not found.", details={"provider": "ollama"}
         ).body,
+    }
+
+
+def _claude_error_schema() -> dict[str, Any]:
+    answer = claude_errors.error_answer("MODEL_NOT_FOUND", "Model 'qwen' not found.")
+    return {
+        "type": "object",
+        "description": "An error below `/v1/messages`, or with the header `anthropic-version`. In "
+        "`error` there are our code (`mochi_code`) and `details` beside Anthropic's fields.",
+        "required": [*answer.body],
+        "properties": {"type": {"const": "error"}, "error": {"type": "object"}},
+        "example": {**answer.body, "request_id": "req_0199c7d5e8001f2e3d4c5b6a"},
     }

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from msgspec.structs import replace
@@ -50,10 +51,10 @@ from sessions_app.session import Session, ToolSettings, append_messages, make_se
 _THREAD = "threadId"
 
 
-class Runs:
+class Runs(msgspec.Struct, frozen=True, kw_only=True):
     """Implements AG-UI's runs: a thread is a session, a run is a turn.
 
-    Args:
+    Attributes:
         chat: Runs the turns.
         inbox: Starts them, or queues messages.
         sessions: The sessions.
@@ -61,20 +62,11 @@ class Runs:
         default_model: Chooses the model of threads that name none.
     """
 
-    def __init__(
-        self,
-        *,
-        chat: ChatService,
-        inbox: InboxService,
-        sessions: SessionManager,
-        files: RequestFiles,
-        default_model: DefaultModel,
-    ) -> None:
-        self._chat = chat
-        self._inbox = inbox
-        self._sessions = sessions
-        self._files = files
-        self._default_model = default_model
+    chat: ChatService
+    inbox: InboxService
+    sessions: SessionManager
+    files: RequestFiles
+    default_model: DefaultModel
 
     async def start(self, body: RunIn, *, client: str | None = None) -> EventStream:
         """Start a run, or queue its message, and return its stream.
@@ -112,7 +104,7 @@ class Runs:
                 listener = None
             if listener is not None:
                 return await self._followed(thread_id, session_id, listener)
-        session = await asyncio.to_thread(self._sessions.get, session_id)
+        session = await asyncio.to_thread(self.sessions.get, session_id)
         pending = await self._space.confirmations.pending(session_id)
         frames = await asyncio.to_thread(_at_rest, thread_id, session, pending)
         return HttpResponse(frames, headers=HEADERS)
@@ -132,11 +124,11 @@ class Runs:
 
     @property
     def _space(self) -> SessionSpace:
-        return self._chat.space_for(ChatRequest(turn=TurnRequest()))
+        return self.chat.space_for(ChatRequest(turn=TurnRequest()))
 
     async def _existing(self, thread_id: str) -> ClientSession:
         try:
-            place = await asyncio.to_thread(find_session, self._sessions, thread_id, field=_THREAD)
+            place = await asyncio.to_thread(find_session, self.sessions, thread_id, field=_THREAD)
         except ValidationFailed as malformed:
             raise SessionNotFound(thread_id) from malformed
         if place.session is None:
@@ -159,12 +151,12 @@ class Runs:
         self, session_id: str, turn_id: str
     ) -> tuple[ResumedCalls, Sequence[Message], list[dict[str, Any]]]:
         """Return the calls that a turn resumes, and what was before it, in both forms. Blocks."""
-        messages = self._sessions.get(session_id).messages
+        messages = self.sessions.get(session_id).messages
         before = before_turn(messages, turn_id)
         return resumed_by(messages, turn_id), before, shown_messages(before)
 
     async def _start(self, body: RunIn, client: str | None) -> EventStream:
-        place = await asyncio.to_thread(find_session, self._sessions, body.thread_id, field=_THREAD)
+        place = await asyncio.to_thread(find_session, self.sessions, body.thread_id, field=_THREAD)
         greeting = () if place.session is not None else greeting_in(body.messages)
         history = place.session.messages if place.session is not None else greeting
         seen = history[-1].message_id if history else ""
@@ -194,7 +186,7 @@ class Runs:
             request = ChatRequest(turn=turn, session_id=place.session_id)
         with renamed_fields(lambda field: place_of_message(field, turn.messages, new_input)):
             opened = await open_or_queue(
-                self._inbox,
+                self.inbox,
                 request,
                 when_busy=props.when_busy,
                 supported=("queue", "interrupt"),
@@ -204,7 +196,7 @@ class Runs:
         resumes = None if new_input.has_user_message else resumed
         projector = RunProjector(body.thread_id, body.run_id, resumed=resumes)
         if isinstance(opened, QueuedMessage):
-            queued = await self._inbox.listen(opened.session_id, opened.message_id)
+            queued = await self.inbox.listen(opened.session_id, opened.message_id)
             return stream_when_taken(queued, lambda _: projector)
         return await stream_turn(opened, projector)
 
@@ -216,7 +208,7 @@ class Runs:
             if not (new_input.again or body.resume or _awaits_answer(history)):
                 refuse("messages", "There is nothing new to answer.")
             return turn
-        kept = await self._files.keep(new_input.messages, new_input.files)
+        kept = await self.files.keep(new_input.messages, new_input.files)
         messages: Sequence[Message] = with_files(new_input.messages, kept)
         if not new_input.has_user_message:
             return replace(turn, messages=messages)
@@ -224,7 +216,7 @@ class Runs:
         return replace(turn, messages=every)
 
     async def _new(self, place: ClientSession, props: PropsIn) -> Session:
-        model = props.model or await self._default_model.name()
+        model = props.model or await self.default_model.name()
         return make_session(
             place.session_id,
             model,

@@ -59,10 +59,10 @@ from sessions_app.service import SessionManager
 from sessions_app.session import Session, append_messages
 
 
-class UIChats:
+class UIChats(msgspec.Struct, frozen=True, kw_only=True):
     """Handles the requests of ``useChat``.
 
-    Args:
+    Attributes:
         chat: Runs turns.
         inbox: Starts turns, or queues messages.
         sessions: The sessions.
@@ -71,22 +71,12 @@ class UIChats:
         factory: Makes the sessions of new chats.
     """
 
-    def __init__(
-        self,
-        *,
-        chat: ChatService,
-        inbox: InboxService,
-        sessions: SessionManager,
-        attachments: AttachmentService,
-        max_attachments: int,
-        factory: SessionFactory,
-    ) -> None:
-        self._chat = chat
-        self._inbox = inbox
-        self._sessions = sessions
-        self._attachments = attachments
-        self._max_attachments = max_attachments
-        self._factory = factory
+    chat: ChatService
+    inbox: InboxService
+    sessions: SessionManager
+    attachments: AttachmentService
+    max_attachments: int
+    factory: SessionFactory
 
     async def answer(
         self, body: UIChatIn, *, key: str | None = None, client: str | None = None
@@ -108,7 +98,7 @@ class UIChats:
         new_input = await asyncio.to_thread(said_in, last)
         identity = None if key is None else await asyncio.to_thread(body.identity)
         # First: the turn itself has changed the session, by which a request is judged.
-        if key is not None and (found := await self._chat.opened_before(key, identity)) is not None:
+        if key is not None and (found := await self.chat.opened_before(key, identity)) is not None:
             return await _stream(found)
         attachments = await self._store_files(new_input)
         while True:
@@ -122,7 +112,7 @@ class UIChats:
                 request = await self._request(body, new_input, attachments, before)
             try:
                 turn = await open_or_queue(
-                    self._inbox,
+                    self.inbox,
                     request,
                     key,
                     when_busy=body.when_busy,
@@ -149,7 +139,7 @@ class UIChats:
             return HttpResponse(told_all, headers={**HEADERS, **STREAM_VERSION})
         session_id = queued.session_id
         return stream_when_taken(
-            await self._inbox.listen(session_id, queued.message_id),
+            await self.inbox.listen(session_id, queued.message_id),
             partial(UIMessageProjector, session_id),
             STREAM_VERSION,
             first=chunk("data-queued", data=told, transient=True).encode(),
@@ -158,7 +148,7 @@ class UIChats:
     async def stream(self, chat_id: str) -> EventStream | None:
         """Listen to the running turn of a chat from its first event; None if none is running."""
         session_id = (await self._find(chat_id)).session_id
-        space = await self._chat.space_with(session_id)
+        space = await self.chat.space_with(session_id)
         with suppress(SessionNotFound):
             active = await space.turns.active(session_id)
             if active is None:
@@ -174,7 +164,7 @@ class UIChats:
     async def stop(self, chat_id: str) -> None:
         """Stop the running turn of a chat, if any."""
         session_id = (await self._find(chat_id)).session_id
-        space = await self._chat.space_with(session_id)
+        space = await self.chat.space_with(session_id)
         with suppress(NoActiveTurn, SessionNotFound):
             await space.turns.cancel(session_id)
 
@@ -183,7 +173,7 @@ class UIChats:
         session = (await self._find(chat_id)).session
         if session is None:
             return UIMessagesOut(id=chat_id, messages=())
-        space = await self._chat.space_with(session.session_id)
+        space = await self.chat.space_with(session.session_id)
         questions = questions_of(await space.confirmations.pending(session.session_id))
         shown = await asyncio.to_thread(
             ui_messages, session.session_id, session.messages, questions
@@ -193,14 +183,14 @@ class UIChats:
     # What is said
 
     async def _find(self, chat_id: str) -> ClientSession:
-        return await asyncio.to_thread(find_session, self._sessions, chat_id, field="id")
+        return await asyncio.to_thread(find_session, self.sessions, chat_id, field="id")
 
     async def _before_running(self, place: ClientSession) -> ClientSession | None:
         """Return the session without the output of its running turn; None if none runs.
 
         The page has another part of that.
         """
-        space, session = await self._chat.space_with(place.session_id), place.session
+        space, session = await self.chat.space_with(place.session_id), place.session
         active = None if session is None else await space.turns.active(place.session_id)
         if active is None or session is None:
             return None
@@ -223,9 +213,7 @@ class UIChats:
                 )
         if not given:
             return ()
-        return await resolve(
-            self._attachments, given, max_count=self._max_attachments, field="files"
-        )
+        return await resolve(self.attachments, given, max_count=self.max_attachments, field="files")
 
     async def _request(
         self,
@@ -254,8 +242,8 @@ class UIChats:
 
     async def _new(self, body: UIChatIn, place: ClientSession) -> Session:
         described = body.new_session()
-        await self._factory.check(described)
-        session = await self._factory.make(described, place.session_id)
+        await self.factory.check(described)
+        session = await self.factory.make(described, place.session_id)
         return replace(session, metadata=replace(session.metadata, client_id=place.client_id))
 
     # What is decided
@@ -266,7 +254,7 @@ class UIChats:
                 "The last message has neither text of a user nor an approval.", field="messages"
             )
         session_id = (await self._find(body.id)).session_id
-        space = await self._chat.space_with(session_id)
+        space = await self.chat.space_with(session_id)
         confirmations = space.confirmations
         message_id = body.message_id or body.last().id
         # Before the answers are given: the turn may be over soon after.
@@ -297,7 +285,7 @@ class UIChats:
         self, session_id: str, message_id: str | None, decisions: Mapping[str, bool]
     ) -> EventStream:
         """Resume calls whose turn has ended together with its process."""
-        session = await asyncio.to_thread(self._sessions.get, session_id)
+        session = await asyncio.to_thread(self.sessions.get, session_id)
         known = {call.id for call in open_calls(session.messages)}
         if not known:
             raise ChatDiffers("These approvals were decided already, and their turn has ended.")
@@ -307,7 +295,7 @@ class UIChats:
             expects=session.last_message_id,
             dialect="ai_sdk",
         )
-        turn = await self._chat.open(ChatRequest(turn=request, session_id=session_id))
+        turn = await self.chat.open(ChatRequest(turn=request, session_id=session_id))
         projector = UIMessageProjector(session_id, turn.turn_id, message_id=message_id, known=known)
         return await stream_turn(turn, projector, STREAM_VERSION)
 

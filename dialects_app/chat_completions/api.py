@@ -9,28 +9,19 @@ from msgspec.structs import replace
 from ninja import Header
 
 from chat.http.request_schemas import IdempotencyKey
-from chat.inbox.service import InboxService
 from dialects_app.chat_completions.body import CompletionIn
-from dialects_app.chat_completions.view import complete
+from dialects_app.chat_completions.view import completions
 from dialects_app.settings import OPEN_WEBUI, DialectsSettings
-from dialects_app.shared.attaching import RequestFiles
+from dialects_app.shared.additions import SessionHeader, ToolsHeader
 from dialects_app.shared.body import read_body
 from dialects_app.shared.parsed_request import RequestContext
 from dialects_app.shared.waiting import WhenBusyHeader
 from mochi_project.app import service
 from mochi_project.http.clients import client_of
 from mochi_project.routing import Router
-from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
 from sessions_app.service import SessionManager
 
-SessionHeader = Annotated[
-    str | None,
-    Header(
-        alias="X-Mochi-Session-Id",
-        description="A session to continue: it gets what follows the last assistant message.",
-    ),
-]
 router = Router(scope="chat", limit="max_history_bytes", tags=["OpenAI"])
 
 
@@ -44,13 +35,7 @@ async def chat_completion(
     request: HttpRequest,
     *,
     session_id: SessionHeader = None,
-    own_tools: Annotated[
-        str | None,
-        Header(
-            alias="X-Mochi-Tools",
-            description="Tools of this server that run in it, with commas between their names.",
-        ),
-    ] = None,
+    own_tools: ToolsHeader = None,
     chat_id: Annotated[
         str | None,
         Header(
@@ -78,14 +63,7 @@ async def chat_completion(
         key=idempotency_key,
         client=client_of(request),
     )
-    return await complete(
-        service(InboxService),
-        service(SessionManager),
-        service(ModelCatalogue),
-        body,
-        context,
-        files=service(RequestFiles),
-    )
+    return await completions().answer(body, context)
 
 
 async def _with_model(body: CompletionIn, session_id: str | None) -> CompletionIn:

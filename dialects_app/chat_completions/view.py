@@ -27,6 +27,7 @@ from dialects_app.shared.parsed_request import (
 from dialects_app.shared.refused_turns import events_at_end, rest_of_events
 from dialects_app.shared.streams import json_response, stream_or_refusal, stream_when_taken
 from dialects_app.shared.waiting import WHEN_BUSY_HEADER, open_or_queue
+from mochi_project.app import service
 from models_app.catalogue import ModelCatalogue
 from sessions_app.errors import SessionExists
 from sessions_app.service import SessionManager
@@ -37,97 +38,101 @@ async def answer_completion(parsed: ParsedCompletion, turn: OpenTurn) -> HttpRes
     return await (_streamed(parsed, turn) if parsed.streams else _whole(parsed, turn))
 
 
-async def complete(
-    inbox: InboxService,
-    sessions: SessionManager,
-    models: ModelCatalogue,
-    body: CompletionIn,
-    context: RequestContext,
-    *,
-    files: RequestFiles,
-    answer_with: Callable[
-        [ParsedCompletion, OpenTurn], Awaitable[HttpResponseBase]
-    ] = answer_completion,
-) -> HttpResponseBase:
-    """Return the response to a request, which ``answer_with`` makes of its turn.
+class Completions(msgspec.Struct, frozen=True, kw_only=True):
+    """Answers requests for completions, with the services that it takes."""
 
-    Raises:
-        MochiError: The turn could not start or, without streaming, an error ended it.
-    """
-    parsed, turn = await _open(inbox, sessions, files, body, context)
-    with renamed_fields(partial(name_of_field, paths=parsed.paths)):
-        if isinstance(turn, QueuedStream):
-            answer = await _answer_later(parsed, turn)
-        else:
-            answer = await answer_with(parsed, turn)
-    return with_notes(answer, parsed, turn.session_id, models)
+    inbox: InboxService
+    sessions: SessionManager
+    models: ModelCatalogue
+    files: RequestFiles
 
+    async def answer(
+        self,
+        body: CompletionIn,
+        context: RequestContext,
+        answer_with: Callable[
+            [ParsedCompletion, OpenTurn], Awaitable[HttpResponseBase]
+        ] = answer_completion,
+    ) -> HttpResponseBase:
+        """Return the response to a request, which ``answer_with`` makes of its turn.
 
-async def _open(
-    inbox: InboxService,
-    sessions: SessionManager,
-    files: RequestFiles,
-    body: CompletionIn,
-    context: RequestContext,
-) -> tuple[ParsedCompletion, OpenTurn | QueuedStream]:
-    """Open the turn on the session that holds the history, which is made if there is none.
+        Raises:
+            MochiError: The turn could not start or, without streaming, an error ended it.
+        """
+        parsed, turn = await self._open(body, context)
+        with renamed_fields(partial(name_of_field, paths=parsed.paths)):
+            if isinstance(turn, QueuedStream):
+                answer = await _answer_later(parsed, turn)
+            else:
+                answer = await answer_with(parsed, turn)
+        return with_notes(answer, parsed, turn.session_id, self.models)
 
-    Of another program's chat only streaming requests belong to a session: titles and tags are
-    requested without streaming.
-    """
-    while (branch := await asyncio.to_thread(_branch, sessions, body, context)) is not None:
-        with suppress(SessionExists):  # another request of the same chat has made it meanwhile
-            return await _open_as(inbox, files, body, context, branch)
-    return await _open_as(inbox, files, body, context)
+    async def _open(
+        self, body: CompletionIn, context: RequestContext
+    ) -> tuple[ParsedCompletion, OpenTurn | QueuedStream]:
+        """Open the turn on the session that holds the history, which is made if there is none.
 
+        Of another program's chat only streaming requests belong to a session: titles and tags are
+        requested without streaming.
+        """
+        while (branch := await asyncio.to_thread(self._branch, body, context)) is not None:
+            with suppress(SessionExists):  # another request of the same chat has made it meanwhile
+                return await self._open_as(body, context, branch)
+        return await self._open_as(body, context)
 
-def _branch(sessions: SessionManager, body: CompletionIn, context: RequestContext) -> Branch | None:
-    """Return the session that holds the resent history; None if none is compared. Blocks."""
-    if context.session_id is None:
-        if not (context.chat_id and body.stream):
+    def _branch(self, body: CompletionIn, context: RequestContext) -> Branch | None:
+        """Return the session that holds the resent history; None if none is compared. Blocks."""
+        if context.session_id is None:
+            if not (context.chat_id and body.stream):
+                return None
+            return branch_of_chat(self.sessions, context.chat_id, body.model_name, body.messages)
+        if all(each.role != "assistant" for each in body.messages):  # only what is new is sent
             return None
-        return branch_of_chat(sessions, context.chat_id, body.model_name, body.messages)
-    if all(message.role != "assistant" for message in body.messages):  # only what is new is sent
-        return None
-    session = sessions.get(context.session_id)
-    if session.metadata.model != body.model:  # refused by the turn
-        return None
-    return branch_from(session, body.messages)
+        session = self.sessions.get(context.session_id)
+        if session.metadata.model != body.model:  # refused by the turn
+            return None
+        return branch_from(session, body.messages)
 
-
-async def _open_as(
-    inbox: InboxService,
-    files: RequestFiles,
-    body: CompletionIn,
-    context: RequestContext,
-    branch: Branch | None = None,
-) -> tuple[ParsedCompletion, OpenTurn | QueuedStream]:
-    parsed = await asyncio.to_thread(
-        read_request,
-        body,
-        session_id=context.session_id,
-        branch=branch,
-        own_tools=context.own_tools,
-        turn=context.turn,
-    )
-    if parsed.files:
-        parsed = with_kept_files(parsed, await files.keep(parsed.chat.turn.messages, parsed.files))
-    # Whether it is asked for as a stream makes no other turn of it.
-    sent = msgspec.structs.replace(body, stream=None, stream_options=None)
-    with renamed_fields(partial(name_of_field, paths=parsed.paths)):
-        turn = await open_or_queue(
-            inbox,
-            parsed.chat,
-            context.key,
-            when_busy=context.when_busy,
-            supported=("queue", "interrupt"),
-            field=WHEN_BUSY_HEADER,
-            client=context.client,
-            identity=[sent, context.session_id, context.own_tools, *context.turn.options.items()],
+    async def _open_as(
+        self, body: CompletionIn, context: RequestContext, branch: Branch | None = None
+    ) -> tuple[ParsedCompletion, OpenTurn | QueuedStream]:
+        parsed = await asyncio.to_thread(
+            read_request,
+            body,
+            session_id=context.session_id,
+            branch=branch,
+            own_tools=context.own_tools,
+            turn=context.turn,
         )
-    if isinstance(turn, QueuedMessage):
-        return parsed, await inbox.listen(turn.session_id, turn.message_id)
-    return parsed, turn
+        kept = await self.files.keep(parsed.chat.turn.messages, parsed.files)
+        parsed = with_kept_files(parsed, kept)
+        # Whether it is asked for as a stream makes no other turn of it.
+        sent = msgspec.structs.replace(body, stream=None, stream_options=None)
+        beside = [context.session_id, context.own_tools, *context.turn.options.items()]
+        with renamed_fields(partial(name_of_field, paths=parsed.paths)):
+            turn = await open_or_queue(
+                self.inbox,
+                parsed.chat,
+                context.key,
+                when_busy=context.when_busy,
+                supported=("queue", "interrupt"),
+                field=WHEN_BUSY_HEADER,
+                client=context.client,
+                identity=[sent, *beside],
+            )
+        if isinstance(turn, QueuedMessage):
+            return parsed, await self.inbox.listen(turn.session_id, turn.message_id)
+        return parsed, turn
+
+
+def completions() -> Completions:
+    """Return what answers requests, with the services of this server."""
+    return Completions(
+        inbox=service(InboxService),
+        sessions=service(SessionManager),
+        models=service(ModelCatalogue),
+        files=service(RequestFiles),
+    )
 
 
 async def _streamed(parsed: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:

@@ -1,17 +1,15 @@
 """Serves the routes of Anthropic's Messages API: parses, calls, encodes."""
 
-from typing import Annotated
-
 import msgspec
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from ninja import Header
 
 from chat.http.request_schemas import IdempotencyKey
 from chat.service import ChatService
 from chat.start.preparation import TurnPreparer
 from dialects_app.messages.body import CountTokensIn, MessagesIn
 from dialects_app.messages.view import Messages
+from dialects_app.shared.additions import SessionHeader, ToolsHeader
 from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.body import read_body
 from dialects_app.shared.parsed_request import RequestContext
@@ -39,20 +37,8 @@ class TokensOut(msgspec.Struct, frozen=True):
 )
 async def create_message(
     request: HttpRequest,
-    session_id: Annotated[
-        str | None,
-        Header(
-            alias="X-Mochi-Session-Id",
-            description="A session to continue: it gets what follows the last assistant message.",
-        ),
-    ] = None,
-    own_tools: Annotated[
-        str | None,
-        Header(
-            alias="X-Mochi-Tools",
-            description="Tools of this server that run in it, with commas between their names.",
-        ),
-    ] = None,
+    session_id: SessionHeader = None,
+    own_tools: ToolsHeader = None,
     idempotency_key: IdempotencyKey = None,
 ) -> HttpResponseBase:
     """Answer a conversation, as one message or as a stream of its events.

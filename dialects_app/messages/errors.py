@@ -8,16 +8,21 @@ stream, but once after an ``invalid_request_error``.
 import re
 import secrets
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+from dialects_app.shared import errors as shared
 from mochi_project.errors.formats import ErrorAnswer
-from mochi_project.errors.statuses import seconds_before_retry, status_of_error
+from mochi_project.errors.statuses import seconds_before_retry
 from sessions_app.messages import NO_EXTRA
 
 REQUEST_ID_HEADER = "request-id"
 
 _STATUS_HERE = {"RATE_LIMITED": 429, "CONTEXT_OVERFLOW": 400, "SESSION_BUSY": 429}
 """Statuses of this protocol that differ from ours; it has no type of error for 409."""
+
+status_of = partial(shared.status_of, here=_STATUS_HERE)
+"""Returns the HTTP status of an error in this protocol."""
 
 _SECONDS_HERE = {"SESSION_BUSY": 1}
 _TYPES = {
@@ -50,25 +55,9 @@ def error_answer(
     body = error_body(
         kind, code, message, request_id=request_id, details={**given, "retryable": retryable}
     )
-    headers = {REQUEST_ID_HEADER: request_id}
-    if not retryable:
-        headers["x-should-retry"] = "false"
     seconds = _SECONDS_HERE.get(code) or seconds_before_retry(code, given)
-    if seconds is not None:
-        headers["retry-after"] = str(seconds)
-    return ErrorAnswer(status, body, headers)
-
-
-def status_of(code: str, status: int | None = None, details: Mapping[str, Any] = NO_EXTRA) -> int:
-    """Return the HTTP status of an error in this protocol, which does not use 422.
-
-    Args:
-        code: Our code.
-        status: The status in our own protocol, if it differs from the code's.
-        details: The details of the error.
-    """
-    status = _STATUS_HERE.get(code) or status or status_of_error(code, details)
-    return 400 if status == 422 else status
+    retry = shared.retry_headers(seconds, retryable=retryable)
+    return ErrorAnswer(status, body, {REQUEST_ID_HEADER: request_id, **retry})
 
 
 def error_body(

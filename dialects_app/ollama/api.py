@@ -10,18 +10,16 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from chat.http.request_schemas import IdempotencyKey
-from chat.inbox.service import InboxService
 from chat.service import OpenTurn
 from chat.start.turn_request import TurnRequest
 from dialects_app.chat_completions.request import ParsedCompletion
-from dialects_app.chat_completions.view import complete
-from dialects_app.models_list import listing_of
+from dialects_app.chat_completions.view import completions
+from dialects_app.models_list import list_models
 from dialects_app.ollama.body import AskIn, NameIn
 from dialects_app.ollama.models import shown, tag_of
 from dialects_app.ollama.projector import LineProjector, time_of
 from dialects_app.ollama.request import completion_of, messages_of, options_of
 from dialects_app.settings import OPEN_WEBUI, DialectsSettings
-from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.body import read_body
 from dialects_app.shared.parsed_request import RequestContext
 from dialects_app.shared.refused_turns import events_at_end
@@ -34,7 +32,6 @@ from mochi_project.routing import Router, needs
 from models_app.catalogue import ModelCatalogue
 from models_app.errors import ModelError, ModelNotFound
 from models_app.names import is_permitted
-from sessions_app.service import SessionManager
 
 router = Router(scope="read", changes="chat", tags=["Ollama"])
 
@@ -63,7 +60,7 @@ async def version(request: HttpRequest) -> HttpResponse:
 @router.get("/api/tags")
 async def tags(request: HttpRequest) -> HttpResponse:
     """List all models that can chat, the profiles and the agents."""
-    listing = await listing_of(service(ModelCatalogue))
+    listing = await list_models(service(ModelCatalogue))
     left_out = warning_headers([each.message for each in listing.unavailable])
     return json_response({"models": [tag_of(info) for info in listing.models]}, left_out)
 
@@ -109,23 +106,16 @@ async def answer(request: HttpRequest, idempotency_key: IdempotencyKey = None) -
             return await stream_turn(turn, projector, LINES)
         return json_response(projector.whole(await events_at_end(turn, name)))
 
-    return await complete(
-        service(InboxService),
-        service(SessionManager),
-        models,
-        completion,
-        RequestContext(
-            session_id=request.headers.get("X-Mochi-Session-Id") or None,
-            own_tools=request.headers.get("X-Mochi-Tools"),
-            chat_id=request.headers.get("X-OpenWebUI-Chat-Id") if keeps_chats else None,
-            when_busy="refuse",
-            key=idempotency_key,
-            client=client_of(request),
-            turn=TurnRequest(dialect="ollama", approvals="deny", options=options_of(body)),
-        ),
-        files=service(RequestFiles),
-        answer_with=answer_with,
+    context = RequestContext(
+        session_id=request.headers.get("X-Mochi-Session-Id") or None,
+        own_tools=request.headers.get("X-Mochi-Tools"),
+        chat_id=request.headers.get("X-OpenWebUI-Chat-Id") if keeps_chats else None,
+        when_busy="refuse",
+        key=idempotency_key,
+        client=client_of(request),
+        turn=TurnRequest(dialect="ollama", approvals="deny", options=options_of(body)),
     )
+    return await completions().answer(completion, context, answer_with)
 
 
 @needs(limit="max_history_bytes", untyped=True)

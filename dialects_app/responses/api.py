@@ -329,7 +329,7 @@ def _maker() -> ResponseMaker:
         models=service(ModelCatalogue),
         files=service(RequestFiles),
         transcripts=service(Transcripts),
-        find_agent=service(AgentCatalogue).usable,
+        agents=service(AgentCatalogue),
         default_model=service(DefaultModel),
         places=service(TurnPlaces),
     )

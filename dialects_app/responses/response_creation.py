@@ -1,12 +1,14 @@
 """Creates responses: finds what they continue, applies approvals, starts their turns."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
+from agents_app.catalogue import AgentCatalogue
 from chat.errors import ConfirmationError, HistoryChanged
 from chat.service import ChatRequest, ChatService, OpenTurn
 from chat.start.preparation import ChatPreparation, TurnPreparer
@@ -52,43 +54,30 @@ _Plan = tuple[ChatRequest, Continued | None, Answers | None, str, ParsedInput]
 """A requested turn, what it continues, its decisions, its model, and its input."""
 
 
-class ResponseMaker:
+class ResponseMaker(msgspec.Struct, frozen=True, kw_only=True):
     """Creates responses.
 
-    Args:
+    Attributes:
         chat: Runs their turns.
         sessions: The sessions that they continue.
         tools: The tools of this server.
         models: The models.
         files: Stores images and files.
         transcripts: Saves the conversations of clients that keep their own.
-        find_agent: Raises if there is no valid agent with a name.
+        agents: The agents that a request may offer.
         default_model: Chooses the model of sessions that name none.
         places: Limits how many turns run.
     """
 
-    def __init__(
-        self,
-        *,
-        chat: ChatService,
-        sessions: SessionManager,
-        tools: ToolCatalogue,
-        models: ModelCatalogue,
-        files: RequestFiles,
-        transcripts: Transcripts,
-        find_agent: Callable[[str], Awaitable[object]],
-        default_model: DefaultModel,
-        places: TurnPlaces,
-    ) -> None:
-        self._chat = chat
-        self._sessions = sessions
-        self._tools = tools
-        self._models = models
-        self._files = files
-        self._transcripts = transcripts
-        self._find_agent = find_agent
-        self._default_model = default_model
-        self._places = places
+    chat: ChatService
+    sessions: SessionManager
+    tools: ToolCatalogue
+    models: ModelCatalogue
+    files: RequestFiles
+    transcripts: Transcripts
+    agents: AgentCatalogue
+    default_model: DefaultModel
+    places: TurnPlaces
 
     async def start(
         self,
@@ -147,13 +136,13 @@ class ResponseMaker:
             if not (history or new_input.messages):
                 refuse("input", "There is nothing to compact: 'input' is empty.")
             model = await self._model(body, continued)
-        leave = self._places.take(client)
+        leave = self.places.take(client)
         writing = asyncio.create_task(
             compact(
                 [*history, *new_input.messages],
                 items_of_user(history, session_id, body.input),
                 model=model,
-                models=self._models,
+                models=self.models,
             )
         )
         writing.add_done_callback(lambda _: leave())
@@ -168,7 +157,7 @@ class ResponseMaker:
         conversation: str | None,
     ) -> StartedResponse:
         identity = what_was_sent(body)
-        before = await self._chat.opened_before(key, identity) if key is not None else None
+        before = await self.chat.opened_before(key, identity) if key is not None else None
         if before is not None:
             return await self._again(body, parsed, before)
         plan = await self._plan(body, parsed)
@@ -184,7 +173,7 @@ class ResponseMaker:
                     raise
         request, continued, *_, new_input = plan
         if conversation is not None and request.ephemeral and continued is None:
-            self._transcripts.save(
+            self.transcripts.save(
                 conversation, started.model, request.turn, started.turn, words=new_input.words
             )
         return started
@@ -205,10 +194,10 @@ class ResponseMaker:
         if answers is not None:
             await answers.require_open_calls()
         is_kept = not request.ephemeral or request.keep
-        store = ResponseStore(self._chat.space_for(request).records)
+        store = ResponseStore(self.chat.space_for(request).records)
         announce = {"announce": partial(store.keep, record=record)} if is_kept else {}
         try:
-            opened = await self._chat.open(
+            opened = await self.chat.open(
                 request, key, client=client, identity=identity, **announce
             )
         except ConfirmationError as error:
@@ -218,7 +207,7 @@ class ResponseMaker:
         if key is not None:
             kept = await asyncio.to_thread(store.known_record, opened.session_id, opened.turn_id)
             record = kept or record
-        notes = notes_on_choice(parsed.turn.tool_choice, model, self._models)
+        notes = notes_on_choice(parsed.turn.tool_choice, model, self.models)
         return StartedResponse(
             turn=opened,
             model=model,
@@ -231,14 +220,14 @@ class ResponseMaker:
         self, body: ResponseIn, parsed: ParsedResponse, turn: OpenTurn
     ) -> StartedResponse:
         """Return a response that the same request started before, with the same key."""
-        space = await self._chat.space_with(turn.session_id)
+        space = await self.chat.space_with(turn.session_id)
         store = ResponseStore(space.records)
         kept = await asyncio.to_thread(store.known_record, turn.session_id, turn.turn_id)
         model = body.model
         if model is None:
             session = await asyncio.to_thread(space.repository.load, turn.session_id)
             model = session.metadata.model
-        notes = notes_on_choice(parsed.turn.tool_choice, model, self._models)
+        notes = notes_on_choice(parsed.turn.tool_choice, model, self.models)
         return StartedResponse(
             turn=turn,
             model=model,
@@ -252,7 +241,7 @@ class ResponseMaker:
     ) -> _Plan:
         """Return the requested turn, and what belongs to it; ``beside`` is the turn that runs."""
         continued, new_input = await asyncio.to_thread(self._read, body)
-        kept = await self._files.keep(new_input.messages, new_input.files)
+        kept = await self.files.keep(new_input.messages, new_input.files)
         new_input = replace(new_input, messages=with_files(new_input.messages, kept))
         answers = None
         if new_input.approvals:
@@ -265,15 +254,15 @@ class ResponseMaker:
 
     def _read(self, body: ResponseIn) -> tuple[Continued | None, ParsedInput]:
         """Return what is continued, and the input. Blocks."""
-        saved = self._chat.space_for(ChatRequest(turn=TurnRequest()))
+        saved = self.chat.space_for(ChatRequest(turn=TurnRequest()))
         store = ResponseStore(saved.records)
-        continued = find_continued(body, self._sessions, store)
+        continued = find_continued(body, self.sessions, store)
         if body.input is None:
             if continued is None:
                 refuse("input", "Missing required parameter: 'input'.")
             return continued, ParsedInput(messages=(), approvals=(), new_from=0)
         history = continued.session.messages[: continued.length] if continued else ()
-        find = Conversations(self._sessions, store).finder(body.input)
+        find = Conversations(self.sessions, store).finder(body.input)
         return continued, parse_input(body.input, history=history, find=find)
 
     async def _answers(self, new_input: ParsedInput, continued: Continued | None) -> Answers:
@@ -288,7 +277,7 @@ class ResponseMaker:
             not isinstance(message, ToolMessage) for message in new_input.messages
         ):
             refuse("input", "Approvals come alone: say more when the calls have run.")
-        space = await self._chat.space_with(session_id)
+        space = await self.chat.space_with(session_id)
         try:
             session = await asyncio.to_thread(space.repository.load, session_id)
         except SessionNotFound as missing:
@@ -331,17 +320,17 @@ class ResponseMaker:
         if server is None:
             return None if model.startswith(MODELS_WITH_TOOLS) else ()
         for agent in server.agents or ():
-            await self._find_agent(agent)
+            await self.agents.usable(agent)
         if server.names is not None:
             return server.names
-        listing = await self._tools.listing()
+        listing = await self.tools.listing()
         tools = listing.tools.items()  # built-in ones are offered by their names alone
         return tuple(name for name, it in tools if not (it.delegated or it.is_built_in))
 
     async def _model(self, body: ResponseIn, continued: Continued | None) -> str:
         known = None if continued is None else continued.session.metadata.model
         model = body.model or (None if known == NO_MODEL else known)
-        return model or await self._default_model.name()
+        return model or await self.default_model.name()
 
     def _request(
         self,
@@ -369,7 +358,7 @@ class ResponseMaker:
             copy = fork(session, session_id=new_session_id(), now=now, message_index=index)
             copy = change_settings(copy, settings, now=now)
             return ChatRequest(turn=turn, new=copy, ephemeral=wants_ephemeral, keep=keep)
-        is_ephemeral = answers is not None and answers.space is self._chat.space_for(
+        is_ephemeral = answers is not None and answers.space is self.chat.space_for(
             ChatRequest(turn=turn, ephemeral=True)
         )
         return ChatRequest(

@@ -1,9 +1,28 @@
 """Names what this server adds to other vendors' protocols."""
 
 from collections.abc import Sequence
+from typing import Annotated
+
+from ninja import Header
 
 SESSION_HEADER = "x-mochi-session-id"
 """The header of an answer that names its session, if that is saved."""
+
+SessionHeader = Annotated[
+    str | None,
+    Header(
+        alias="X-Mochi-Session-Id",
+        description="A session to continue: it gets what follows the last assistant message.",
+    ),
+]
+ToolsHeader = Annotated[
+    str | None,
+    Header(
+        alias="X-Mochi-Tools",
+        description="Tools of this server that run in it, with commas between their names.",
+    ),
+]
+"""The headers of requests that send a whole conversation."""
 
 MODELS_WITH_TOOLS = ("profile:", "agent:")
 """The beginnings of the names of models that bring their own tools."""

@@ -56,10 +56,14 @@ def error_answer(
     """Return an error response; by default with the status of its code."""
     given = details or {}
     error = error_object(code, message, status=status, retryable=retryable, details=given)
-    headers = {} if retryable else {"x-should-retry": "false"}
-    if (seconds := seconds_before_retry(code, given)) is not None:
-        headers["retry-after"] = str(seconds)
+    headers = retry_headers(seconds_before_retry(code, given), retryable=retryable)
     return ErrorAnswer(status_of(code, status, given), {"error": error}, headers)
+
+
+def retry_headers(seconds: int | None, *, retryable: bool) -> dict[str, str]:
+    """Return the headers that tell clients whether to try again, and when."""
+    headers = {} if retryable else {"x-should-retry": "false"}
+    return headers if seconds is None else {**headers, "retry-after": str(seconds)}
 
 
 def error_object(
@@ -82,15 +86,22 @@ def error_object(
     }
 
 
-def status_of(code: str, status: int | None = None, details: Mapping[str, Any] = NO_EXTRA) -> int:
+def status_of(
+    code: str,
+    status: int | None = None,
+    details: Mapping[str, Any] = NO_EXTRA,
+    *,
+    here: Mapping[str, int] = _STATUS_HERE,
+) -> int:
     """Return the HTTP status of an error in these protocols, which don't use 422.
 
     Args:
         code: Our code.
         status: The status in our own protocol, if it differs from the code's.
         details: The details of the error.
+        here: The statuses of the protocol that differ from ours.
     """
-    status = _STATUS_HERE.get(code) or status or status_of_error(code, details)
+    status = here.get(code) or status or status_of_error(code, details)
     return 400 if status == 422 else status
 
 

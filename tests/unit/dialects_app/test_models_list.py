@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from dialects_app import models_list as module
-from dialects_app.models_list import CREATED, Kind, Listed, list_models, model_out
+from dialects_app.models_list import CREATED, Kind, ModelOut, list_models, model_out
 from models_app.catalogue import ModelCatalogue, ModelListing, UnavailableProvider
 from models_app.errors import ModelNotFound, OllamaUnreachable, RateLimited
 from models_app.language_model import ModelInfo
@@ -67,12 +67,16 @@ class Catalogue:
         await self.looked_through.wait()
         return self.found
 
-    async def list(self, kind: Kind | None = None) -> Listed:
+    async def list(self, kind: Kind | None = None) -> ModelListing:
         return await list_models(cast("ModelCatalogue", self), kind)
 
 
-def names(listed: Listed) -> list[str]:
-    return [model.id for model in listed.models]
+def names(listed: ModelListing) -> list[str]:
+    return [model.name for model in listed.models]
+
+
+def shown(listed: ModelListing) -> list[ModelOut]:
+    return [model_out(info) for info in listed.models]
 
 
 def profile(name: str, model: str, provider: str = "ollama", **parameters: Any) -> Profile:
@@ -118,13 +122,13 @@ async def test_models_come_first_then_profiles_then_agents() -> None:
         "profile:coder",
         "agent:dates",
     ]
-    assert [model.owned_by for model in listed.models] == [
+    assert [model.owned_by for model in shown(listed)] == [
         "ollama",
         "openrouter",
         "profile",
         "agent",
     ]
-    assert listed.left_out == []
+    assert listed.unavailable == []
 
 
 async def test_a_profile_has_the_facts_of_its_model() -> None:
@@ -134,7 +138,8 @@ async def test_a_profile_has_the_facts_of_its_model() -> None:
         profile("gone", "removed:1b"),
     )
 
-    short, sees, gone = (await Catalogue(QWEN, GEMMA, profiles=profiles).list("profile")).models
+    listed = await Catalogue(QWEN, GEMMA, profiles=profiles).list("profile")
+    short, sees, gone = shown(listed)
 
     assert (short.context_length, short.capabilities) == (8192, QWEN.capabilities)
     assert sees.architecture == {"input_modalities": ["text", "image"]}
@@ -146,7 +151,7 @@ async def test_a_provider_that_is_silent_is_left_out_and_named() -> None:
     listed = await Catalogue(QWEN, unavailable=(SILENT,)).list()
 
     assert names(listed) == ["qwen3:14b"]
-    assert listed.left_out == ["'mine' is silent."]
+    assert [each.message for each in listed.unavailable] == ["'mine' is silent."]
 
 
 async def test_profiles_are_listed_while_no_provider_answers() -> None:
@@ -186,7 +191,7 @@ async def test_agents_that_take_long_are_left_out_and_there_the_next_time(
     listed = await catalogue.list()
 
     assert names(listed) == ["qwen3:14b"]
-    assert "agents" in listed.left_out[0]
+    assert "agents" in listed.unavailable[0].message
     catalogue.looked_through.set()
     monkeypatch.undo()
     assert names(await catalogue.list()) == ["qwen3:14b", "agent:dates"]

@@ -11,7 +11,7 @@ from chat.service import ChatRequest, OpenTurn
 from chat.stream.events import Event
 from chat.stream.numbered_event import NumberedEvent, Push
 from chat.turn.outcome import Outcome
-from dialects_app.chat_completions.view import complete
+from dialects_app.chat_completions.view import Completions
 from dialects_app.shared.parsed_request import RequestContext
 from models_app.language_model import ModelInfo
 from sessions_app.errors import SessionExists, SessionNotFound, ValidationFailed
@@ -111,12 +111,21 @@ class Models:
         )
 
 
+class NoFiles:
+    """Stores nothing."""
+
+    async def keep(self, messages: Any, files: Any) -> Any:
+        assert not files
+        return {}
+
+
 async def ask(
     chat: Chat, *messages: Any, manner: RequestContext | None = None, **fields: Any
 ) -> Any:
     body = body_of(*messages, **fields)
     manner = manner or RequestContext()
-    return await complete(chat, chat, Models(), body, manner, files=None)  # type: ignore[arg-type]
+    services: Any = {"inbox": chat, "sessions": chat, "models": Models(), "files": NoFiles()}
+    return await Completions(**services).answer(body, manner)
 
 
 async def test_who_leaves_while_the_answer_is_made_leaves_the_turn():
