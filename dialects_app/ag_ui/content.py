@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dialects_app.shared.fields import refuse
+from dialects_app.shared.fields import refuse, required
 from dialects_app.shared.files import GivenFile, InlineSource, StoredSource, given_file
 from sessions_app.errors import ValidationFailed
 
@@ -30,9 +30,9 @@ def read_content(content: Any, path: str) -> tuple[str, Sequence[GivenFile]]:
         place = f"{path}.{number}"
         if not isinstance(part, Mapping):
             refuse(place, "A part is an object.")
-        kind = _text(part, "type", place)
+        kind = required(part, "type", place)
         if kind == "text":
-            texts.append(_text(part, "text", place))
+            texts.append(required(part, "text", place))
         elif kind in _MEDIA:
             files.append(_media(part, place, is_image=kind == "image"))
         elif kind == "binary":
@@ -47,7 +47,7 @@ def _media(part: Mapping[str, Any], path: str, *, is_image: bool) -> GivenFile:
     if not isinstance(source, Mapping):
         refuse(f"{path}.source", "A source is an object.")
     place = f"{path}.source"
-    kind, value, name = source.get("type"), _text(source, "value", place), _name(part)
+    kind, value, name = source.get("type"), required(source, "value", place), _name(part)
     if kind == "url":
         return _by_url(value, f"{place}.value", name=name, is_image=is_image)
     if kind not in ("data", "file"):
@@ -62,12 +62,12 @@ def _binary(part: Mapping[str, Any], path: str) -> GivenFile:
     name = part.get("filename")
     named = name if isinstance(name, str) else None
     if part.get("data") is not None:
-        source: InlineSource | StoredSource = InlineSource(_text(part, "data", path))
+        source: InlineSource | StoredSource = InlineSource(required(part, "data", path))
         return GivenFile(path=f"{path}.data", source=source, name=named, is_image=is_image)
     if part.get("id") is not None:
-        source = StoredSource(_text(part, "id", path))
+        source = StoredSource(required(part, "id", path))
         return GivenFile(path=f"{path}.id", source=source, name=named, is_image=is_image)
-    return _by_url(_text(part, "url", path), f"{path}.url", name=named, is_image=is_image)
+    return _by_url(required(part, "url", path), f"{path}.url", name=named, is_image=is_image)
 
 
 def _by_url(url: str, path: str, *, name: str | None, is_image: bool) -> GivenFile:
@@ -86,10 +86,3 @@ def _name(part: Mapping[str, Any]) -> str | None:
         return None
     name = about.get("name", about.get("filename"))
     return name if isinstance(name, str) else None
-
-
-def _text(part: Mapping[str, Any], name: str, path: str) -> str:
-    value = part.get(name)
-    if not isinstance(value, str):
-        refuse(f"{path}.{name}", "A text is wanted here.")
-    return value

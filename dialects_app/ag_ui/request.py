@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from chat.start.preparation import given_up_result
 from chat.start.turn_request import TurnRequest
 from dialects_app.ag_ui.body import PropsIn, RunIn, ToolIn
 from dialects_app.ag_ui.content import read_content
@@ -22,7 +23,6 @@ from sessions_app.calls import open_calls
 from sessions_app.errors import ValidationFailed
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (
-    INTERRUPTED_RESULT,
     AssistantMessage,
     Message,
     ToolMessage,
@@ -128,14 +128,7 @@ def give_up_calls(messages: Sequence[Message], history: Sequence[Message]) -> Se
     """
     answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
     lost = [
-        ToolMessage(
-            content=INTERRUPTED_RESULT,
-            message_id=new_message_id(),
-            timestamp=utc_now(),
-            tool_name=call.name,
-            tool_call_id=call.id,
-            failed=True,
-        )
+        given_up_result(call)
         for call in open_calls(history)
         if call.client_side and call.id not in answered
     ]

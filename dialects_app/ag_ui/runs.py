@@ -20,7 +20,7 @@ from dialects_app.ag_ui.body import PropsIn, ResumeIn, RunIn
 from dialects_app.ag_ui.calls import ResumedCalls
 from dialects_app.ag_ui.followed import FollowedRunProjector
 from dialects_app.ag_ui.frames import frame
-from dialects_app.ag_ui.interrupts import interrupt_of_pending
+from dialects_app.ag_ui.interrupts import interrupt_of
 from dialects_app.ag_ui.projector import PROTOCOL_VERSION, RunProjector
 from dialects_app.ag_ui.request import (
     ClientInput,
@@ -299,7 +299,10 @@ def _at_rest(thread_id: str, session: Session, pending: Sequence[Confirmation]) 
     if pending:
         outcome = {
             "type": "interrupt",
-            "interrupts": [interrupt_of_pending(each) for each in pending],
+            "interrupts": [
+                interrupt_of(each, tool_call_id=None if each.agent_name else each.tool_call_id)
+                for each in pending
+            ],
         }
     elif waiting:
         outcome["pendingToolCallIds"] = waiting

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dialects_app.messages.body import Block, Blocks
-from dialects_app.shared.fields import refuse
+from dialects_app.shared.fields import refuse, required
 from dialects_app.shared.files import GivenFile, InlineSource, given_file
 
 _FILES = frozenset({"image", "document"})
@@ -59,7 +59,7 @@ def read_content(content: Blocks | None, path: str, *, but: Sequence[str] = ()) 
         if kind in _FILES:
             _read_file(block, kind, place, found)
         elif kind == "tool_reference":
-            name = required_text(block, "tool_name", place)
+            name = required(block, "tool_name", place)
             found.references.append(name)
             found.texts.append(f"Tool {name} can be called now.")
         elif kind not in but and kind not in _SILENT:
@@ -67,20 +67,12 @@ def read_content(content: Blocks | None, path: str, *, but: Sequence[str] = ()) 
     return found
 
 
-def required_text(block: Block, field: str, path: str) -> str:
-    """Return a text of a block. Raises ValidationFailed if it has none."""
-    value = block.get(field)
-    if not isinstance(value, str):
-        refuse(f"{path}.{field}", f"Missing required parameter: '{path}.{field}'.")
-    return value
-
-
 def _read_text(block: Block, kind: str, path: str, found: Content) -> None:
     if kind == "text":
-        found.texts.append(required_text(block, "text", path))
+        found.texts.append(required(block, "text", path))
     elif kind == "search_result":
         inner = _inner(block.get("content"), f"{path}.content", found)
-        found.texts.append("\n".join(text for text in (_label(block), inner.text) if text))
+        found.texts.append(_labelled(block, inner.text))
     elif kind == "server_tool_use":
         called = json.dumps(block.get("input"), ensure_ascii=False)
         found.texts.append(f"[called {block.get('name')} with {called}]")
@@ -99,16 +91,15 @@ def _read_file(block: Block, kind: str, path: str, found: Content) -> None:
     form, is_image = source.get("type"), kind == "image"
     name = block.get("title")
     if form == "text" and not is_image:
-        texts = _label(block), required_text(source, "data", path)
-        found.texts.append("\n".join(text for text in texts if text))
+        found.texts.append(_labelled(block, required(source, "data", path)))
     elif form == "content" and not is_image:
         inner = _inner(source.get("content"), f"{path}.content", found)
-        found.texts.append("\n".join(text for text in (_label(block), inner.text) if text))
+        found.texts.append(_labelled(block, inner.text))
     elif form in ("base64", "url"):
         field = "data" if form == "base64" else "url"
         given = GivenFile(
             path=f"{path}.{field}",
-            source=InlineSource(required_text(source, field, path)),
+            source=InlineSource(required(source, field, path)),
             name=name if isinstance(name, str) else None,
             is_image=is_image,
         )
@@ -136,7 +127,8 @@ def _inner(content: Any, path: str, found: Content) -> Content:
     return inner
 
 
-def _label(block: Block) -> str:
-    """Return the title and the source of a document or a search result, as one line."""
+def _labelled(block: Block, text: str) -> str:
+    """Return a text below a line with the title and the source of its block."""
     given = (block.get("title"), block.get("source"), block.get("context"))
-    return " - ".join(each for each in given if isinstance(each, str) and each)
+    label = " - ".join(each for each in given if isinstance(each, str) and each)
+    return "\n".join(filter(None, (label, text)))

@@ -10,17 +10,17 @@ from typing import Any, Self
 import msgspec
 from msgspec.structs import replace
 
-from dialects_app.messages.blocks import Content, read_content, required_text
+from chat.start.preparation import given_up_result
+from dialects_app.messages.blocks import Content, read_content
 from dialects_app.messages.body import Block, Blocks, MessageIn
 from dialects_app.shared import parsed_request
-from dialects_app.shared.fields import refuse
+from dialects_app.shared.fields import refuse, required
 from dialects_app.shared.files import GivenFile
 from dialects_app.shared.sealed import Unsealer
 from dialects_app.shared.transcript_merging import own_words
 from models_app.call_arguments import arguments_of
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.messages import (
-    INTERRUPTED_RESULT,
     AssistantMessage,
     Message,
     ToolCall,
@@ -166,7 +166,7 @@ class _Reader:
         self._said.append((said, path))
 
     def _add_result(self, block: Block, path: str) -> None:
-        call_id = required_text(block, "tool_use_id", path)
+        call_id = required(block, "tool_use_id", path)
         if call_id in self._results:
             refuse(f"{path}.tool_use_id", f"The call {call_id[:100]!r} has two results.")
         if call_id not in self._open and not (self._continues and not self._has_answer):
@@ -212,7 +212,7 @@ class _Reader:
         self._paths.append(answer.path)
 
     def _call(self, block: Block, path: str) -> ToolCall:
-        call_id, name = required_text(block, "id", path), required_text(block, "name", path)
+        call_id, name = required(block, "id", path), required(block, "name", path)
         if call_id in self._open:
             refuse(f"{path}.id", f"Two calls have the id {call_id[:100]!r}.")
         self._open[call_id] = name
@@ -241,13 +241,7 @@ class _Reader:
         if self._said and not self._results:  # what a person says ends the tool loop
             self._seals.clear()
         for call_id, name in self._open.items():
-            result = ToolMessage(
-                content=INTERRUPTED_RESULT,
-                tool_name=name,
-                tool_call_id=call_id,
-                failed=True,
-                **_identity(self._now),
-            )
+            result = given_up_result(ToolCall(id=call_id, name=name, arguments={}))
             self._results[call_id] = (result, self._paths[-1])
         added: list[tuple[Message, str]] = [*self._results.values(), *self._said]
         self._messages += [message for message, _ in added]

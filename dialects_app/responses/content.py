@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dialects_app.shared.fields import refuse
+from dialects_app.shared.fields import refuse, required
 from dialects_app.shared.files import FILE_PARTS, GivenFile, given_file
 
 TEXT_PARTS = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
@@ -68,20 +68,6 @@ def _part(part: Any, path: str) -> str:
     if not isinstance(kind, str) or kind not in TEXT_PARTS:
         refuse(f"{path}.type", f"Content parts of the type {shown(kind)} are not taken.")
     return required(part, "text", path)
-
-
-def required(item: Mapping[str, Any], name: str, path: str) -> str:
-    """Return a required string of an object.
-
-    Raises:
-        ValidationFailed: It is missing, or not a string.
-    """
-    value = item.get(name)
-    if value is None:
-        refuse(f"{path}.{name}", f"Missing required parameter: '{path}.{name}'.")
-    if not isinstance(value, str):
-        refuse(f"{path}.{name}", f"Invalid type for '{path}.{name}': expected a string.")
-    return value
 
 
 def read_each(

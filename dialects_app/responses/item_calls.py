@@ -5,12 +5,11 @@ from typing import Any
 
 import msgspec
 
-from dialects_app.responses.content import required
 from dialects_app.responses.errors import ItemNotFound
 from dialects_app.responses.output_items import error_text
 from dialects_app.responses.rounds import Outcome
 from dialects_app.responses.tool_forms import TEXT_PARAMETER, sent_call
-from dialects_app.shared.fields import refuse
+from dialects_app.shared.fields import refuse, required
 from dialects_app.shared.ids import read_item_id
 from dialects_app.shared.shown_calls import FAILED
 from models_app.call_arguments import arguments_of
@@ -26,14 +25,12 @@ class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
         session_id: The session of the request.
         confirmation_id: The confirmation.
         approve: Whether the call may run.
-        reason: The client's reason.
         path: Its path in the request, for errors.
     """
 
     session_id: str
     confirmation_id: str
     approve: bool
-    reason: str | None
     path: str
 
 
@@ -86,7 +83,7 @@ def approval_of(item: Item, path: str) -> ApprovalAnswer:
         ValidationFailed: It is incomplete.
     """
     asked = required(item, "approval_request_id", path)
-    approve, reason = item.get("approve"), item.get("reason")
+    approve = item.get("approve")
     if not isinstance(approve, bool):
         refuse(f"{path}.approve", f"Missing required parameter: '{path}.approve'.")
     named = read_item_id(asked)
@@ -96,6 +93,5 @@ def approval_of(item: Item, path: str) -> ApprovalAnswer:
         session_id=named.session_id,
         confirmation_id=named.name,
         approve=approve,
-        reason=reason if isinstance(reason, str) else None,
         path=path,
     )

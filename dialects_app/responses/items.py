@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from dialects_app.responses.content import read_each, required, shown, text_of, texts_and_files_of
+from dialects_app.responses.content import read_each, shown, text_of, texts_and_files_of
 from dialects_app.responses.errors import ItemNotFound
 from dialects_app.responses.item_calls import (
     ApprovalAnswer,
@@ -21,7 +21,7 @@ from dialects_app.responses.item_calls import (
     server_call_id,
 )
 from dialects_app.responses.rounds import PHASE, Outcome, Round
-from dialects_app.shared.fields import refuse
+from dialects_app.shared.fields import refuse, required
 from dialects_app.shared.files import GivenFile
 from dialects_app.shared.ids import read_item_id
 from dialects_app.shared.sealed import Unsealer

@@ -3,11 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-import msgspec
-
 from dialects_app.responses.tool_forms import ToolForm, free_text
 from dialects_app.shared.ids import item_id
-from dialects_app.shared.shown_calls import FAILED
+from dialects_app.shared.shown_calls import FAILED, arguments_text
 from sessions_app.messages import ToolCall
 
 Item = dict[str, Any]
@@ -108,11 +106,6 @@ def error_text(error: Any) -> str:
     if isinstance(content, str):
         return content
     return str(error.get("message") or error.get("type") or "the call failed")
-
-
-def arguments_text(arguments: Mapping[str, Any]) -> str:
-    """Return a call's arguments as JSON text."""
-    return msgspec.json.encode(arguments, enc_hook=dict).decode()
 
 
 def _texts(content: Iterable[Any]) -> Iterator[str]:

@@ -112,7 +112,7 @@ class ResponseMaker(msgspec.Struct, frozen=True, kw_only=True):
         """
         parsed = read_request(body)
         with renamed_fields(partial(name_of_field, body=body)):
-            request, continued, *_ = await self._plan(body, parsed)
+            request, continued, *_ = await self._plan(body, parsed, saves=False)
             session = request.new if continued is None else request.new or continued.session
             assert session is not None  # noqa: S101 - a request makes a session or continues one
             prepare = await ChatPreparation(preparer, request.turn).look_up(session)
@@ -237,11 +237,24 @@ class ResponseMaker(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def _plan(
-        self, body: ResponseIn, parsed: ParsedResponse, *, beside: str | None = None
+        self,
+        body: ResponseIn,
+        parsed: ParsedResponse,
+        *,
+        beside: str | None = None,
+        saves: bool = True,
     ) -> _Plan:
-        """Return the requested turn, and what belongs to it; ``beside`` is the turn that runs."""
+        """Return the requested turn, and what belongs to it.
+
+        Args:
+            body: The request.
+            parsed: The same, parsed.
+            beside: The turn that runs, if one does.
+            saves: Whether images and files are stored, or only measured.
+        """
         continued, new_input = await asyncio.to_thread(self._read, body)
-        kept = await self.files.keep(new_input.messages, new_input.files)
+        messages, files = new_input.messages, new_input.files
+        kept = await (self.files.keep(messages, files) if saves else self.files.measure(files))
         new_input = replace(new_input, messages=with_files(new_input.messages, kept))
         answers = None
         if new_input.approvals:

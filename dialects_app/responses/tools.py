@@ -14,7 +14,7 @@ import msgspec
 
 from chat.start.turn_request import ToolChoice
 from dialects_app.responses.body import ToolIn
-from dialects_app.responses.content import required, shown
+from dialects_app.responses.content import shown
 from dialects_app.responses.output_items import SERVER_LABEL
 from dialects_app.responses.tool_forms import (
     LONGEST_NAME,
@@ -26,7 +26,7 @@ from dialects_app.responses.tool_forms import (
     offered_name,
 )
 from dialects_app.shared.body import convert_body
-from dialects_app.shared.fields import refuse, renamed_fields
+from dialects_app.shared.fields import refuse, renamed_fields, required
 from sessions_app.bounds import MOST_ITEMS
 from sessions_app.messages import NO_EXTRA, ToolSpec
 from sessions_app.session import AGENT_PREFIX, AgentSettings, Session, ToolSettings

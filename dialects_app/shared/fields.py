@@ -1,6 +1,6 @@
 """Refuses values of fields, and names fields in errors as the request does."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -14,6 +14,20 @@ def refuse(path: str, message: str, **details: Any) -> NoReturn:
         ValidationFailed: Always.
     """
     raise ValidationFailed(message, field=path, **details)
+
+
+def required(item: Mapping[str, Any], name: str, path: str) -> str:
+    """Return a required string of an object.
+
+    Raises:
+        ValidationFailed: It is missing, or not a string.
+    """
+    value = item.get(name)
+    if value is None:
+        refuse(f"{path}.{name}", f"Missing required parameter: '{path}.{name}'.")
+    if not isinstance(value, str):
+        refuse(f"{path}.{name}", f"Invalid type for '{path}.{name}': expected a string.")
+    return value
 
 
 @contextmanager

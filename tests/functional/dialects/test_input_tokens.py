@@ -1,7 +1,11 @@
 """Tokens of a request are counted before it is sent, and nothing comes of it."""
 
+from base64 import b64encode
+
 import openai as package
 import pytest
+
+from tests.unit.sessions_app.attachments.images import png
 
 MODEL = "qwen3:14b"
 TOOL = {
@@ -53,3 +57,16 @@ def test_a_request_that_would_be_refused_is_not_counted(count):
     with pytest.raises(package.BadRequestError) as refusal:
         count(previous_response_id="resp_none")
     assert refusal.value.code == "previous_response_not_found"
+
+
+def test_images_are_counted_and_neither_stored_nor_fetched(count, server):
+    def counted(*urls):
+        images = [{"type": "input_image", "image_url": url} for url in urls]
+        words = {"type": "input_text", "text": "Hello!"}
+        said = [{"role": "user", "content": [words, *images]}]
+        return count(model="scripted-vision:latest", input=said)
+
+    inline = f"data:image/png;base64,{b64encode(png(3, 2)).decode()}"
+    assert counted() + 100 < counted(inline) < counted(inline, "http://127.0.0.1:9/cat.png")
+    files = [path for path in server.data_dir.rglob("*") if path.is_file()]
+    assert all(path.read_bytes() != png(3, 2) for path in files)

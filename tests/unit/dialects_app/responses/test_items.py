@@ -179,7 +179,7 @@ def test_an_approval_names_its_session_and_its_question() -> None:
     parsed = parse_input([answered(False, reason="no")])
     [approval] = parsed.approvals
     assert (approval.session_id, approval.confirmation_id) == (SESSION, QUESTION)
-    assert (approval.approve, approval.reason, approval.path) == (False, "no", "input[0]")
+    assert (approval.approve, approval.path) == (False, "input[0]")
     assert parsed.messages == []
 
 
