@@ -12,7 +12,7 @@ MAX_KEY = 64
 MAX_VALUE = 512
 
 Labels = Annotated[Any, Meta(extra_json_schema={"type": ["object", "null"]})]
-"""What ``read_labels`` takes."""
+"""Metadata in a body, for ``read_labels``."""
 
 
 def read_labels(value: Any) -> Mapping[str, str]:
