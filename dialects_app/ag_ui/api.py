@@ -8,17 +8,12 @@ from django.http.response import HttpResponseBase
 from ninja import Schema
 from pydantic import ConfigDict
 
-from chat.inbox.service import InboxService
-from chat.service import ChatService
 from dialects_app.ag_ui.description import RUN, THREAD
-from dialects_app.shared.attaching import RequestFiles
+from dialects_app.shared.assembly import assembled
 from dialects_app.shared.fields import renamed_fields
-from mochi_project.app import service
 from mochi_project.http.clients import client_of
 from mochi_project.routing import Router, needs
-from models_app.default_model import DefaultModel
 from sessions_app.http.error_schemas import ENVELOPE
-from sessions_app.service import SessionManager
 
 if TYPE_CHECKING:
     from dialects_app.ag_ui.runs import Runs
@@ -109,10 +104,4 @@ def _rename(field: str) -> str:
 def _runs() -> "Runs":
     from dialects_app.ag_ui.runs import Runs  # noqa: PLC0415 - not for the start
 
-    return Runs(
-        chat=service(ChatService),
-        inbox=service(InboxService),
-        sessions=service(SessionManager),
-        files=service(RequestFiles),
-        default_model=service(DefaultModel),
-    )
+    return assembled(Runs)

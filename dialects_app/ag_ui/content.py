@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dialects_app.shared.fields import refuse, required
-from dialects_app.shared.files import GivenFile, InlineSource, StoredSource, given_file
-from sessions_app.errors import ValidationFailed
+from dialects_app.shared.files import GivenFile, source_of
 
 _MEDIA = frozenset({"image", "audio", "video", "document"})
+_KINDS: Mapping[object, str] = {"data": "file_data", "file": "file_id", "url": "file_url"}
+"""The kinds of sources, by the fields of ``source_of``."""
 
 
 def read_content(content: Any, path: str) -> tuple[str, Sequence[GivenFile]]:
@@ -46,14 +47,11 @@ def _media(part: Mapping[str, Any], path: str, *, is_image: bool) -> GivenFile:
     source = part.get("source")
     if not isinstance(source, Mapping):
         refuse(f"{path}.source", "A source is an object.")
-    place = f"{path}.source"
-    kind, value, name = source.get("type"), required(source, "value", place), _name(part)
-    if kind == "url":
-        return _by_url(value, f"{place}.value", name=name, is_image=is_image)
-    if kind not in ("data", "file"):
+    kind, place = source.get("type"), f"{path}.source"
+    value = required(source, "value", place)
+    if kind not in _KINDS:
         refuse(f"{place}.type", "Sources are 'data', 'url' and 'file'.")
-    kept = InlineSource(value) if kind == "data" else StoredSource(value)
-    return GivenFile(path=f"{place}.value", source=kept, name=name, is_image=is_image)
+    return _file(_KINDS[kind], value, f"{place}.value", name=_name(part), is_image=is_image)
 
 
 def _binary(part: Mapping[str, Any], path: str) -> GivenFile:
@@ -61,23 +59,14 @@ def _binary(part: Mapping[str, Any], path: str) -> GivenFile:
     is_image = str(part.get("mimeType", "")).startswith("image/")
     name = part.get("filename")
     named = name if isinstance(name, str) else None
-    if part.get("data") is not None:
-        source: InlineSource | StoredSource = InlineSource(required(part, "data", path))
-        return GivenFile(path=f"{path}.data", source=source, name=named, is_image=is_image)
-    if part.get("id") is not None:
-        source = StoredSource(required(part, "id", path))
-        return GivenFile(path=f"{path}.id", source=source, name=named, is_image=is_image)
-    return _by_url(required(part, "url", path), f"{path}.url", name=named, is_image=is_image)
+    field = next((each for each in ("data", "id") if part.get(each) is not None), "url")
+    value = required(part, field, path)
+    return _file(f"file_{field}", value, f"{path}.{field}", name=named, is_image=is_image)
 
 
-def _by_url(url: str, path: str, *, name: str | None, is_image: bool) -> GivenFile:
-    """Parse a URL, which may be a data URL."""
-    try:
-        read = given_file({"type": "input_file", "file_url": url}, path)
-    except ValidationFailed as error:
-        error.details["field"] = path
-        raise
-    return GivenFile(path=path, source=read.source, name=name, is_image=is_image)
+def _file(field: str, value: str, path: str, *, name: str | None, is_image: bool) -> GivenFile:
+    source = source_of(field, value, path, is_image=is_image)
+    return GivenFile(path=path, source=source, name=name, is_image=is_image)
 
 
 def _name(part: Mapping[str, Any]) -> str | None:

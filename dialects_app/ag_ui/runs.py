@@ -37,12 +37,17 @@ from dialects_app.shared.attaching import RequestFiles
 from dialects_app.shared.client_sessions import ClientSession, find_session
 from dialects_app.shared.fields import refuse, renamed_fields
 from dialects_app.shared.files import with_files
-from dialects_app.shared.streams import follow_turn, stream_turn, stream_when_taken
+from dialects_app.shared.streams import (
+    follow_turn,
+    listen_to_running,
+    stream_turn,
+    stream_when_taken,
+)
 from dialects_app.shared.turn_output import without_output
 from dialects_app.shared.waiting import open_or_queue
 from models_app.default_model import DefaultModel
 from sessions_app.calls import open_calls
-from sessions_app.errors import MochiError, SessionExists, SessionNotFound, ValidationFailed
+from sessions_app.errors import SessionExists, SessionNotFound, ValidationFailed
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import Message, ToolMessage
 from sessions_app.service import SessionManager
@@ -92,18 +97,10 @@ class Runs(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             SessionNotFound: There is no such thread.
         """
-        session_id = (await self._existing(thread_id)).session_id
-        turns = self._space.turns
-        active = await turns.active(session_id)
-        if active is not None:
-            try:
-                listener = await turns.listen(session_id, active.turn_id)
-            except SessionNotFound:
-                raise
-            except MochiError:  # it was refused, which its client is told
-                listener = None
-            if listener is not None:
-                return await self._followed(thread_id, session_id, listener)
+        session_id = await self._existing(thread_id)
+        listener = await listen_to_running(self._space, session_id)
+        if listener is not None:
+            return await self._followed(thread_id, session_id, listener)
         session = await asyncio.to_thread(self.sessions.get, session_id)
         pending = await self._space.confirmations.pending(session_id)
         frames = await asyncio.to_thread(_at_rest, thread_id, session, pending)
@@ -115,7 +112,7 @@ class Runs(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             SessionNotFound: There is no such thread.
         """
-        session_id = (await self._existing(thread_id)).session_id
+        session_id = await self._existing(thread_id)
         try:
             await self._space.turns.cancel(session_id)
         except NoActiveTurn:
@@ -126,14 +123,14 @@ class Runs(msgspec.Struct, frozen=True, kw_only=True):
     def _space(self) -> SessionSpace:
         return self.chat.space_for(ChatRequest(turn=TurnRequest()))
 
-    async def _existing(self, thread_id: str) -> ClientSession:
+    async def _existing(self, thread_id: str) -> str:
         try:
             place = await asyncio.to_thread(find_session, self.sessions, thread_id, field=_THREAD)
         except ValidationFailed as malformed:
             raise SessionNotFound(thread_id) from malformed
         if place.session is None:
             raise SessionNotFound(thread_id)
-        return place
+        return place.session_id
 
     async def _followed(self, thread_id: str, session_id: str, listener: Listener) -> EventStream:
         """Return the stream of a running turn with the messages before it."""

@@ -7,22 +7,16 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from ninja import Path
 
-from chat.creation import SessionFactory
 from chat.http.request_schemas import IdempotencyKey
-from chat.inbox.service import InboxService
-from chat.service import ChatService
 from dialects_app.ai_sdk import openapi
 from dialects_app.ai_sdk.body import CHAT_ID_PATTERN, UIChatIn
+from dialects_app.shared.assembly import assembled
 from dialects_app.shared.body import read_body
-from mochi_project.app import service
 from mochi_project.errors.statuses import ERROR_HEADER, seconds_before_retry, status_of_error
 from mochi_project.http.clients import client_of
 from mochi_project.routing import Router, needs
-from sessions_app.attachments.service import AttachmentService
 from sessions_app.errors import MochiError
 from sessions_app.http.error_schemas import ENVELOPE
-from sessions_app.service import SessionManager
-from sessions_app.settings import SessionsSettings
 
 if TYPE_CHECKING:
     from dialects_app.ai_sdk.chats import UIChats
@@ -123,11 +117,4 @@ async def _with_text_errors(
 def _chats() -> "UIChats":
     from dialects_app.ai_sdk.chats import UIChats  # noqa: PLC0415 - not for the start
 
-    return UIChats(
-        chat=service(ChatService),
-        inbox=service(InboxService),
-        sessions=service(SessionManager),
-        attachments=service(AttachmentService),
-        max_attachments=service(SessionsSettings).max_attachments,
-        factory=service(SessionFactory),
-    )
+    return assembled(UIChats)

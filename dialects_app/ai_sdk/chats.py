@@ -39,24 +39,24 @@ from dialects_app.ai_sdk.ui_messages import UIMessagesOut, ui_messages
 from dialects_app.errors import ChatDiffers
 from dialects_app.shared.client_sessions import ClientSession, find_session
 from dialects_app.shared.shown_calls import questions_of
-from dialects_app.shared.streams import follow_turn, stream_turn, stream_when_taken
+from dialects_app.shared.streams import (
+    follow_turn,
+    listen_to_running,
+    stream_turn,
+    stream_when_taken,
+)
 from dialects_app.shared.turn_output import without_output
 from dialects_app.shared.waiting import open_or_queue
 from sessions_app.attachments.intake import Inline, Reference, resolve
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.calls import open_calls
 from sessions_app.edits import Rewind
-from sessions_app.errors import (
-    MochiError,
-    SessionExists,
-    SessionNotFound,
-    StorageError,
-    ValidationFailed,
-)
+from sessions_app.errors import SessionExists, SessionNotFound, ValidationFailed
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.messages import Attachment, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, append_messages
+from sessions_app.settings import SessionsSettings
 
 
 class UIChats(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ class UIChats(msgspec.Struct, frozen=True, kw_only=True):
         inbox: Starts turns, or queues messages.
         sessions: The sessions.
         attachments: Stores images and files.
-        max_attachments: The maximum per message.
+        settings: Those of sessions; a message has only so many files.
         factory: Makes the sessions of new chats.
     """
 
@@ -75,7 +75,7 @@ class UIChats(msgspec.Struct, frozen=True, kw_only=True):
     inbox: InboxService
     sessions: SessionManager
     attachments: AttachmentService
-    max_attachments: int
+    settings: SessionsSettings
     factory: SessionFactory
 
     async def answer(
@@ -150,14 +150,11 @@ class UIChats(msgspec.Struct, frozen=True, kw_only=True):
         session_id = (await self._find(chat_id)).session_id
         space = await self.chat.space_with(session_id)
         with suppress(SessionNotFound):
-            active = await space.turns.active(session_id)
-            if active is None:
-                return None
             answered = await space.confirmations.answered(session_id)
             decided = {each.confirmation_id for each in answered}
-            listener = await _listen(space, session_id, active.turn_id)
+            listener = await listen_to_running(space, session_id)
             if listener is not None:
-                projector = UIMessageProjector(session_id, active.turn_id, decided=decided)
+                projector = UIMessageProjector(session_id, listener.turn_id, decided=decided)
                 return follow_turn(listener, projector, STREAM_VERSION)
         return None
 
@@ -213,7 +210,9 @@ class UIChats(msgspec.Struct, frozen=True, kw_only=True):
                 )
         if not given:
             return ()
-        return await resolve(self.attachments, given, max_count=self.max_attachments, field="files")
+        return await resolve(
+            self.attachments, given, max_count=self.settings.max_attachments, field="files"
+        )
 
     async def _request(
         self,
@@ -302,16 +301,6 @@ class UIChats(msgspec.Struct, frozen=True, kw_only=True):
 
 def _decided(decisions: Mapping[str, bool]) -> Sequence[Decision]:
     return [Decision(confirmation_id=name, approved=yes) for name, yes in decisions.items()]
-
-
-async def _listen(space: SessionSpace, session_id: str, turn_id: str) -> Listener | None:
-    """Listen to a turn; None if it was refused before its first event."""
-    try:
-        return await space.turns.listen(session_id, turn_id)
-    except (SessionNotFound, StorageError):
-        raise
-    except MochiError:
-        return None
 
 
 async def _asking(

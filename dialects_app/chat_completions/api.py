@@ -10,9 +10,10 @@ from ninja import Header
 
 from chat.http.request_schemas import IdempotencyKey
 from dialects_app.chat_completions.body import CompletionIn
-from dialects_app.chat_completions.view import completions
+from dialects_app.chat_completions.view import Completions
 from dialects_app.settings import OPEN_WEBUI, DialectsSettings
 from dialects_app.shared.additions import SessionHeader, ToolsHeader
+from dialects_app.shared.assembly import assembled
 from dialects_app.shared.body import read_body
 from dialects_app.shared.parsed_request import RequestContext
 from dialects_app.shared.waiting import WhenBusyHeader
@@ -63,7 +64,7 @@ async def chat_completion(
         key=idempotency_key,
         client=client_of(request),
     )
-    return await completions().answer(body, context)
+    return await assembled(Completions).answer(body, context)
 
 
 async def _with_model(body: CompletionIn, session_id: str | None) -> CompletionIn:

@@ -27,7 +27,6 @@ from dialects_app.shared.parsed_request import (
 from dialects_app.shared.refused_turns import events_at_end, rest_of_events
 from dialects_app.shared.streams import json_response, stream_or_refusal, stream_when_taken
 from dialects_app.shared.waiting import WHEN_BUSY_HEADER, open_or_queue
-from mochi_project.app import service
 from models_app.catalogue import ModelCatalogue
 from sessions_app.errors import SessionExists
 from sessions_app.service import SessionManager
@@ -123,16 +122,6 @@ class Completions(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(turn, QueuedMessage):
             return parsed, await self.inbox.listen(turn.session_id, turn.message_id)
         return parsed, turn
-
-
-def completions() -> Completions:
-    """Return what answers requests, with the services of this server."""
-    return Completions(
-        inbox=service(InboxService),
-        sessions=service(SessionManager),
-        models=service(ModelCatalogue),
-        files=service(RequestFiles),
-    )
 
 
 async def _streamed(parsed: ParsedCompletion, turn: OpenTurn) -> HttpResponseBase:

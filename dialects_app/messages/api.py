@@ -5,12 +5,10 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from chat.http.request_schemas import IdempotencyKey
-from chat.service import ChatService
-from chat.start.preparation import TurnPreparer
 from dialects_app.messages.body import CountTokensIn, MessagesIn
 from dialects_app.messages.view import Messages
 from dialects_app.shared.additions import SessionHeader, ToolsHeader
-from dialects_app.shared.attaching import RequestFiles
+from dialects_app.shared.assembly import assembled
 from dialects_app.shared.body import read_body
 from dialects_app.shared.parsed_request import RequestContext
 from dialects_app.shared.streams import json_response
@@ -18,7 +16,6 @@ from dialects_app.shared.transcripts import Transcripts
 from mochi_project.app import service
 from mochi_project.http.clients import client_of
 from mochi_project.routing import Router
-from models_app.catalogue import ModelCatalogue
 
 router = Router(scope="chat", limit="max_history_bytes", tags=["Anthropic"])
 
@@ -57,7 +54,7 @@ async def create_message(
         key=idempotency_key,
         client=client_of(request),
     )
-    return await _messages().create(body, context)
+    return await assembled(Messages).create(body, context)
 
 
 @router.post(
@@ -72,14 +69,4 @@ async def count_tokens(request: HttpRequest) -> HttpResponse:
     The body is that of `POST /v1/messages`. Nothing is saved.
     """
     body = await read_body(request, CountTokensIn)
-    return json_response(TokensOut(await _messages().count(body)))
-
-
-def _messages() -> Messages:
-    return Messages(
-        chat=service(ChatService),
-        models=service(ModelCatalogue),
-        preparer=service(TurnPreparer),
-        files=service(RequestFiles),
-        transcripts=service(Transcripts),
-    )
+    return json_response(TokensOut(await assembled(Messages).count(body)))

@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from dialects_app.messages.body import Block, Blocks
 from dialects_app.shared.fields import refuse, required
-from dialects_app.shared.files import GivenFile, InlineSource, given_file
+from dialects_app.shared.files import GivenFile, source_of
 
 _FILES = frozenset({"image", "document"})
 _SILENT = frozenset({"thinking", "redacted_thinking"})
@@ -97,17 +96,15 @@ def _read_file(block: Block, kind: str, path: str, found: Content) -> None:
         found.texts.append(_labelled(block, inner.text))
     elif form in ("base64", "url"):
         field = "data" if form == "base64" else "url"
-        given = GivenFile(
-            path=f"{path}.{field}",
-            source=InlineSource(required(source, field, path)),
-            name=name if isinstance(name, str) else None,
-            is_image=is_image,
+        value, place = required(source, field, path), f"{path}.{field}"
+        found.files.append(
+            GivenFile(
+                path=place,
+                source=source_of(f"file_{field}", value, place, is_image=is_image),
+                name=name if isinstance(name, str) else None,
+                is_image=is_image,
+            )
         )
-        if form == "url":
-            part = {"type": "input_image" if is_image else "input_file"}
-            part["image_url" if is_image else "file_url"] = source["url"]
-            given = replace(given, source=given_file(part, path).source)
-        found.files.append(given)
     else:
         refuse(
             f"{path}.type",

@@ -13,13 +13,14 @@ from chat.http.request_schemas import IdempotencyKey
 from chat.service import OpenTurn
 from chat.start.turn_request import TurnRequest
 from dialects_app.chat_completions.request import ParsedCompletion
-from dialects_app.chat_completions.view import completions
+from dialects_app.chat_completions.view import Completions
 from dialects_app.models_list import list_models
 from dialects_app.ollama.body import AskIn, NameIn
 from dialects_app.ollama.models import shown, tag_of
 from dialects_app.ollama.projector import LineProjector, time_of
 from dialects_app.ollama.request import completion_of, messages_of, options_of
 from dialects_app.settings import OPEN_WEBUI, DialectsSettings
+from dialects_app.shared.assembly import assembled
 from dialects_app.shared.body import read_body
 from dialects_app.shared.parsed_request import RequestContext
 from dialects_app.shared.refused_turns import events_at_end
@@ -115,7 +116,7 @@ async def answer(request: HttpRequest, idempotency_key: IdempotencyKey = None) -
         client=client_of(request),
         turn=TurnRequest(dialect="ollama", approvals="deny", options=options_of(body)),
     )
-    return await completions().answer(completion, context, answer_with)
+    return await assembled(Completions).answer(completion, context, answer_with)
 
 
 @needs(limit="max_history_bytes", untyped=True)

@@ -9,12 +9,10 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Query
 
-from agents_app.catalogue import AgentCatalogue
 from chat.approvals.service import ConfirmationService
 from chat.http.request_schemas import IdempotencyKey
 from chat.service import ChatRequest, ChatService
 from chat.start.preparation import TurnPreparer
-from chat.start.turn_limits import TurnPlaces
 from chat.start.turn_request import TurnRequest
 from dialects_app.responses.body import ResponseIn
 from dialects_app.responses.compaction_stream import input_to_record
@@ -34,6 +32,7 @@ from dialects_app.responses.response_creation import ResponseMaker
 from dialects_app.responses.store import ResponseStore
 from dialects_app.responses.stored_responses import StoredResponses
 from dialects_app.responses.view import failed_stream, respond, respond_with_record
+from dialects_app.shared.assembly import assembled
 from dialects_app.shared.attaching import NO_FILES, RequestFiles
 from dialects_app.shared.body import read_body
 from dialects_app.shared.shown_calls import questions_of
@@ -44,11 +43,9 @@ from mochi_project.app import service
 from mochi_project.errors.handlers import not_allowed
 from mochi_project.http.clients import client_of
 from mochi_project.routing import Router, needs
-from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
 from sessions_app.errors import MochiError, SessionNotFound
 from sessions_app.service import SessionManager
-from tools_app.catalogue import ToolCatalogue
 
 router = Router(scope="read", changes="chat", limit="max_history_bytes", tags=["OpenAI"])
 
@@ -70,7 +67,7 @@ async def count_input_tokens(request: HttpRequest) -> HttpResponse:
     included. Nothing is saved.
     """
     body = await read_body(request, ResponseIn)
-    tokens = await _maker().count(body, service(TurnPreparer))
+    tokens = await assembled(ResponseMaker).count(body, service(TurnPreparer))
     return json_response(InputTokensOut(input_tokens=tokens))
 
 
@@ -87,7 +84,7 @@ async def compact_response(request: HttpRequest) -> HttpResponse:
     words at most. Nothing is saved.
     """
     body = await read_body(request, ResponseIn)
-    _, writing = await _maker().compaction(body, client=client_of(request))
+    _, writing = await assembled(ResponseMaker).compaction(body, client=client_of(request))
     return json_response(await writing)
 
 
@@ -112,9 +109,9 @@ async def get_response(
     returns 400.
     """
     if not stream:
-        return json_response(await _stored().get(response_id))
+        return json_response(await assembled(StoredResponses).get(response_id))
     after = -1 if starting_after is None else starting_after
-    return await _stored().stream(response_id, after=after)
+    return await assembled(StoredResponses).stream(response_id, after=after)
 
 
 @router.post(
@@ -125,7 +122,7 @@ async def get_response(
 )
 async def cancel_response(request: HttpRequest, response_id: str) -> HttpResponse:
     """Stop a response and return it; does not change a response that has ended."""
-    return json_response(await _stored().cancel(response_id))
+    return json_response(await assembled(StoredResponses).cancel(response_id))
 
 
 @router.delete(
@@ -140,7 +137,7 @@ async def delete_response(request: HttpRequest, response_id: str) -> HttpRespons
 
     The messages stay in a session that has other turns.
     """
-    return json_response(await _stored().delete(response_id))
+    return json_response(await assembled(StoredResponses).delete(response_id))
 
 
 @router.get(
@@ -157,7 +154,7 @@ async def list_input_items(
     order: InOrder = "desc",
 ) -> HttpResponse:
     """Return a page of the input items of a response, including earlier ones."""
-    items = await _stored().input_items(response_id)
+    items = await assembled(StoredResponses).input_items(response_id)
     return json_response(page_of(items, after=after, limit=limit, order=order))
 
 
@@ -186,9 +183,11 @@ async def create_response(
     items = input_to_record(body)
     if items is not None:
         client = client_of(request)
-        return await respond_with_record(_maker(), body, items, client=client, key=idempotency_key)
+        return await respond_with_record(
+            assembled(ResponseMaker), body, items, client=client, key=idempotency_key
+        )
     start = partial(
-        _maker().start,
+        assembled(ResponseMaker).start,
         body,
         key=idempotency_key,
         client=client_of(request),
@@ -321,20 +320,6 @@ async def delete_item(request: HttpRequest, conversation_id: str, item_id: str) 
     return json_response(await asyncio.to_thread(_conversations().remove, conversation_id, item_id))
 
 
-def _maker() -> ResponseMaker:
-    return ResponseMaker(
-        chat=service(ChatService),
-        sessions=service(SessionManager),
-        tools=service(ToolCatalogue),
-        models=service(ModelCatalogue),
-        files=service(RequestFiles),
-        transcripts=service(Transcripts),
-        agents=service(AgentCatalogue),
-        default_model=service(DefaultModel),
-        places=service(TurnPlaces),
-    )
-
-
 async def _kept_files(items: Any) -> KeptFiles:
     """Store the images and files of items before the items are added."""
     given = await asyncio.to_thread(_conversations().given, items)
@@ -347,12 +332,6 @@ def _conversations() -> Conversations:
     saved = service(ChatService).space_for(ChatRequest(turn=TurnRequest()))
     store = ResponseStore(saved.records)
     return Conversations(service(SessionManager), store, model=service(DefaultModel).configured)
-
-
-def _stored() -> StoredResponses:
-    return StoredResponses(
-        find_space=service(ChatService).space_with, sessions=service(SessionManager)
-    )
 
 
 async def _questions(session_id: str) -> Mapping[str, str]:

@@ -2,14 +2,7 @@
 
 from typing import Any
 
-import msgspec
-
 from chat.stream.encoding import ascii_json
-
-
-def encoded(value: object) -> msgspec.Raw:
-    """Return an encoded value for use in several events."""
-    return msgspec.Raw(ascii_json(value).encode("ascii"))
 
 
 class Frames:

@@ -31,7 +31,7 @@ from chat.stream.events import (
 )
 from chat.stream.numbered_event import NumberedEvent
 from dialects_app.responses.ending import IN_PROGRESS, QUEUED, ending_of
-from dialects_app.responses.frames import Frames, encoded
+from dialects_app.responses.frames import Frames
 from dialects_app.responses.output import Output
 from dialects_app.responses.output_items import Item
 from dialects_app.responses.record import NO_RECORD, ResponseRecord
@@ -140,13 +140,11 @@ class ResponseProjector(TurnFold):
 
     def _on_turn_started(self, started: TurnStarted) -> None:
         super()._on_turn_started(started)
-        response = encoded(self.resource())
-        self._frames.add("response.created", response=response)
+        self._frames.add("response.created", response=self.resource())
         if self._record.background:
-            self._frames.add("response.queued", response=response)
+            self._frames.add("response.queued", response=self.resource())
             self.state = IN_PROGRESS
-            response = encoded(self.resource())
-        self._frames.add("response.in_progress", response=response)
+        self._frames.add("response.in_progress", response=self.resource())
 
     def _on_tool_continuation_start(self, going_on: ToolContinuationStarted) -> None:
         self._output.end_texts()

@@ -100,7 +100,29 @@ class ResponseMaker(msgspec.Struct, frozen=True, kw_only=True):
         """
         parsed = read_request(body)
         with renamed_fields(partial(name_of_field, body=body)):
-            return await self._start(body, parsed, key, client, conversation)
+            identity = what_was_sent(body)
+            before = await self.chat.opened_before(key, identity) if key is not None else None
+            if before is not None:
+                return await self._again(body, parsed, before)
+            plan = await self._plan(body, parsed)
+            while True:
+                try:
+                    started = await self._begin(
+                        body, parsed, plan, identity, key=key, client=client
+                    )
+                    break
+                except (SessionBusy, HistoryChanged) as error:
+                    # Another response to the same previous one has begun meanwhile, and may have
+                    # ended: this one branches off.
+                    plan = await self._plan(body, parsed, beside=error.details.get("turn_id"))
+                    if isinstance(error, SessionBusy) and plan[0].new is None:
+                        raise
+            request, continued, *_, new_input = plan
+            if conversation is not None and request.ephemeral and continued is None:
+                self.transcripts.save(
+                    conversation, started.model, request.turn, started.turn, words=new_input.words
+                )
+            return started
 
     async def count(self, body: ResponseIn, preparer: TurnPreparer) -> int:
         """Estimate the prompt tokens of a response's first model call.
@@ -147,36 +169,6 @@ class ResponseMaker(msgspec.Struct, frozen=True, kw_only=True):
         )
         writing.add_done_callback(lambda _: leave())
         return model, writing
-
-    async def _start(
-        self,
-        body: ResponseIn,
-        parsed: ParsedResponse,
-        key: str | None,
-        client: str | None,
-        conversation: str | None,
-    ) -> StartedResponse:
-        identity = what_was_sent(body)
-        before = await self.chat.opened_before(key, identity) if key is not None else None
-        if before is not None:
-            return await self._again(body, parsed, before)
-        plan = await self._plan(body, parsed)
-        while True:
-            try:
-                started = await self._begin(body, parsed, plan, identity, key=key, client=client)
-                break
-            except (SessionBusy, HistoryChanged) as error:
-                # Another response to the same previous one has begun meanwhile, and may have ended:
-                # this one branches off.
-                plan = await self._plan(body, parsed, beside=error.details.get("turn_id"))
-                if isinstance(error, SessionBusy) and plan[0].new is None:
-                    raise
-        request, continued, *_, new_input = plan
-        if conversation is not None and request.ephemeral and continued is None:
-            self.transcripts.save(
-                conversation, started.model, request.turn, started.turn, words=new_input.words
-            )
-        return started
 
     async def _begin(
         self,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from typing import TypeVar
 
 import msgspec
 
@@ -13,7 +14,7 @@ from sessions_app.store.records import Records, read_or_empty, record_name
 
 REQUEST, END, DELETED, _ = TURN_KINDS
 
-_UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+Kept = TypeVar("Kept")
 
 
 class ResponseStore:
@@ -42,11 +43,7 @@ class ResponseStore:
 
     def known_record(self, session_id: str, turn_id: str) -> ResponseRecord | None:
         """Return the parameters of a response's request; None if unknown."""
-        data = read_or_empty(self._records, record_name(session_id, turn_id, REQUEST))
-        try:
-            return None if not data else decode_as(data, ResponseRecord)
-        except _UNREADABLE:
-            return None
+        return self._read(record_name(session_id, turn_id, REQUEST), ResponseRecord)
 
     def forms_in(self, session_id: str) -> Callable[[str], ToolForms]:
         """Return a function that finds the forms of the client's tools in a turn."""
@@ -62,11 +59,14 @@ class ResponseStore:
 
     def end(self, session_id: str, turn_id: str) -> ResponseEnd:
         """Return the end of a response; ``NO_END`` if its session has all facts."""
-        data = read_or_empty(self._records, record_name(session_id, turn_id, END))
+        return self._read(record_name(session_id, turn_id, END), ResponseEnd) or NO_END
+
+    def _read(self, name: str, kind: type[Kept]) -> Kept | None:
+        data = read_or_empty(self._records, name)
         try:
-            return NO_END if not data else decode_as(data, ResponseEnd)
-        except _UNREADABLE:
-            return NO_END
+            return decode_as(data, kind) if data else None
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return None
 
     def delete(self, session_id: str, turn_id: str) -> None:
         """Mark a response as deleted; its messages stay in the session.

@@ -2,13 +2,15 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+import msgspec
+
 from chat.errors import NoActiveTurn
 from chat.http.event_stream import EventStream
-from chat.service import SessionSpace
+from chat.service import ChatService, SessionSpace
 from chat.stream.numbered_event import NumberedEvent
 from dialects_app.responses.errors import ResponseNotFound, ResponseNotStreamable
 from dialects_app.responses.output_items import Item
@@ -42,22 +44,16 @@ class _Place(NamedTuple):
     record: ResponseRecord | None
 
 
-class StoredResponses:
+class StoredResponses(msgspec.Struct, frozen=True, kw_only=True):
     """Finds responses by id, of all processes, running or not.
 
-    Args:
-        find_space: Returns the space with a session, saved or not.
+    Attributes:
+        chat: Has the space of a session, saved or not.
         sessions: The saved sessions.
     """
 
-    def __init__(
-        self,
-        *,
-        find_space: Callable[[str], Awaitable[SessionSpace]],
-        sessions: SessionManager,
-    ) -> None:
-        self._find_space = find_space
-        self._sessions = sessions
+    chat: ChatService
+    sessions: SessionManager
 
     async def get(self, name: str) -> Resource:
         """Return the current response, from its events or else from its session.
@@ -144,7 +140,7 @@ class StoredResponses:
         named = read_response_id(name)
         if named is None:
             raise ResponseNotFound(name)
-        space = await self._find_space(named.session_id)
+        space = await self.chat.space_with(named.session_id)
         store = ResponseStore(space.records)
         if await asyncio.to_thread(store.is_deleted, *named):
             raise ResponseNotFound(name)
@@ -201,7 +197,7 @@ class StoredResponses:
 
         if is_first:
             with suppress(_HasMore):
-                self._sessions.delete(session_id, check=require_nothing_else)
+                self.sessions.delete(session_id, check=require_nothing_else)
                 return
         place.store.delete(session_id, turn_id)
 

@@ -24,7 +24,7 @@ from dialects_app.shared.fields import renamed_fields
 from dialects_app.shared.ids import ResponseId
 from dialects_app.shared.refused_turns import events_of_failed
 from dialects_app.shared.streams import json_response, stream_or_refusal
-from dialects_app.shared.warnings import warning_headers
+from dialects_app.shared.warnings import add_warnings
 from sessions_app.errors import MochiError
 from sessions_app.ids_and_clock import new_session_id
 
@@ -48,8 +48,7 @@ async def respond(started: StartedResponse, body: ResponseIn) -> HttpResponseBas
         await asyncio.shield(task)
     if body.store is not False:
         answer[SESSION_HEADER] = started.turn.session_id
-    for name, value in warning_headers(started.warnings).items():
-        answer[name] = value
+    add_warnings(answer, started.warnings)
     return answer
 
 
@@ -107,7 +106,5 @@ async def respond_with_record(
         answer: HttpResponseBase = StreamingHttpResponse(events, headers=HEADERS)
     else:
         answer = json_response(compacted(resource, await writing))
-    warnings = [*parsed.warnings, *([] if key is None else [_NO_KEY])]
-    for name, value in warning_headers(warnings).items():
-        answer[name] = value
+    add_warnings(answer, [*parsed.warnings, *([] if key is None else [_NO_KEY])])
     return answer

@@ -90,7 +90,7 @@ def given_file(part: Mapping[str, Any], path: str) -> GivenFile:
     field, value = _only_source(part, path, ("url",) if kind == "image_url" else _SOURCES)
     return GivenFile(
         path=f"{path}.{field}",
-        source=_source(field, value, f"{path}.{field}", is_image=is_image),
+        source=source_of(field, value, f"{path}.{field}", is_image=is_image),
         name=name if isinstance(name, str) else None,
         is_image=is_image,
     )
@@ -112,9 +112,20 @@ def _only_source(part: Mapping[str, Any], path: str, names: Sequence[str]) -> tu
     return field, value
 
 
-def _source(
+def source_of(
     field: str, value: str, path: str, *, is_image: bool
 ) -> StoredSource | InlineSource | RemoteSource:
+    """Return the source of a file's bytes.
+
+    Args:
+        field: ``file_id``, ``file_data`` for base64, or ``file_url``, of which a data URL is one.
+        value: Its value.
+        path: Its path in the request.
+        is_image: Whether it must be an image.
+
+    Raises:
+        ValidationFailed: It is not a URL that can be read.
+    """
     if field == "file_id":
         return StoredSource(value)
     scheme = value[:8].lower()

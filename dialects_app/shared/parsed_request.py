@@ -12,7 +12,7 @@ from chat.service import ChatRequest
 from chat.start.turn_request import TurnRequest
 from dialects_app.shared.additions import SESSION_HEADER
 from dialects_app.shared.files import GivenFile, with_files
-from dialects_app.shared.warnings import notes_on_choice, warning_headers
+from dialects_app.shared.warnings import add_warnings, notes_on_choice
 from models_app.catalogue import ModelCatalogue
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.inbox import WhenBusy
@@ -149,6 +149,5 @@ def with_notes(
     if not parsed.chat.ephemeral:
         answer[SESSION_HEADER] = session_id
     notes = [*parsed.warnings, *notes_on_choice(parsed.chat.turn.tool_choice, parsed.model, models)]
-    for name, value in warning_headers(notes).items():
-        answer[name] = value
+    add_warnings(answer, notes)
     return answer

@@ -10,11 +10,11 @@ from chat.http.event_stream import HEADERS, NO_HEADERS, EventStream, EventStream
 from chat.http.projector import Projector
 from chat.http.sse import HEARTBEAT
 from chat.inbox.queued_stream import QueuedStream
-from chat.service import OpenTurn
+from chat.service import OpenTurn, SessionSpace
 from chat.stream.encoding import ascii_json
 from chat.stream.numbered_event import Listener, NumberedEvent
 from dialects_app.shared.refused_turns import events_of_refused
-from sessions_app.errors import MochiError
+from sessions_app.errors import MochiError, SessionNotFound, StorageError
 
 JSON = "application/json"
 
@@ -31,6 +31,23 @@ def json_response(
     except UnicodeEncodeError:  # half a character, in the words of a model
         data = ascii_json(value)
     return HttpResponse(data, status=status, content_type=JSON, headers=headers)
+
+
+async def listen_to_running(space: SessionSpace, session_id: str) -> Listener | None:
+    """Listen to the running turn of a session; None if none runs, or it was refused just now.
+
+    Raises:
+        SessionNotFound, StorageError: The session does not exist, or can't be read.
+    """
+    active = await space.turns.active(session_id)
+    if active is None:
+        return None
+    try:
+        return await space.turns.listen(session_id, active.turn_id)
+    except (SessionNotFound, StorageError):
+        raise
+    except MochiError:  # its own client is told
+        return None
 
 
 async def stream_turn(

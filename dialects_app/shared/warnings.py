@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from django.http.response import HttpResponseBase
+
 from chat.start.turn_request import ToolChoice
 from models_app.catalogue import ModelCatalogue
 
@@ -20,6 +22,12 @@ def warning_headers(sentences: Sequence[str]) -> dict[str, str]:
     shown = line.encode("ascii", "replace").decode()
     printable = "".join(each if each.isprintable() else "?" for each in shown)
     return {WARNING_HEADER: printable[:MOST_CHARACTERS]}
+
+
+def add_warnings(answer: HttpResponseBase, sentences: Sequence[str]) -> None:
+    """Add the header with these sentences to an answer."""
+    for name, value in warning_headers(sentences).items():
+        answer[name] = value
 
 
 def notes_on_choice(choice: ToolChoice, model: str, models: ModelCatalogue) -> Sequence[str]:

@@ -39,7 +39,7 @@ def chats(folder: Path, error: MochiError) -> UIChats:
         inbox=files,
         sessions=SessionManager(folder),
         attachments=files,
-        max_attachments=1,
+        settings=files,
         factory=files,
     )
 

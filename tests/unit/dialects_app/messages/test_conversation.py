@@ -111,7 +111,7 @@ def test_a_result_keeps_that_it_is_an_error_and_its_images():
         ),
         (
             [user({"type": "image", "source": {"type": "url", "url": "ftp://x"}})],
-            "messages[0].content[0].source.image_url",
+            "messages[0].content[0].source.url",
         ),
         ([assistant({"type": "tool_use", "id": "a", "name": "b"})], "messages[0].content[0].input"),
         ([HELLO, assistant(call()), user(result(content=7))], "messages[2].content[0].content"),

@@ -2,6 +2,8 @@
 
 import asyncio
 from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -55,11 +57,12 @@ def kept(house):
     return kept_in(house)
 
 
-def kept_in(house):
+def kept_in(house, sessions=None):
     async def space_with(_):
         return house.space
 
-    return StoredResponses(find_space=space_with, sessions=house.sessions)
+    chat: Any = SimpleNamespace(space_with=space_with)
+    return StoredResponses(chat=chat, sessions=sessions or house.sessions)
 
 
 async def run(house, session_id=None, request=HELLO, **session):

@@ -8,9 +8,8 @@ from dialects_app.responses.conversations import Conversations, ItemsIn
 from dialects_app.responses.errors import ResponseNotFound
 from dialects_app.responses.record import ResponseRecord
 from dialects_app.responses.store import ResponseStore
-from dialects_app.responses.stored_responses import StoredResponses
 from dialects_app.shared.ids import conversation_id
-from tests.unit.dialects_app.responses.conftest import run
+from tests.unit.dialects_app.responses.conftest import kept_in, run
 
 
 async def is_gone(kept, name):
@@ -39,10 +38,7 @@ async def test_a_turn_that_comes_before_the_deletion_keeps_the_session(house, st
             asyncio.run_coroutine_threadsafe(run(house, session_id), loop).result(20)
             house.sessions.delete(session_id, **more)
 
-    async def space_with(_):
-        return house.space
-
-    kept = StoredResponses(find_space=space_with, sessions=Sessions())
+    kept = kept_in(house, Sessions())
     await asyncio.to_thread(store.keep, name[5:15], name[15:], ResponseRecord())
 
     assert (await kept.delete(name)).deleted
