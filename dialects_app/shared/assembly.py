@@ -1,7 +1,6 @@
 """Makes what answers requests of the services that its fields name."""
 
-from functools import cache
-from typing import Any, TypeVar, get_type_hints
+from typing import TypeVar, get_type_hints
 
 import msgspec
 
@@ -12,9 +11,4 @@ Answerer = TypeVar("Answerer", bound=msgspec.Struct)
 
 def assembled(kind: type[Answerer]) -> Answerer:
     """Return a struct whose fields are services, each found by its type."""
-    return kind(**{name: service(each) for name, each in _fields(kind).items()})
-
-
-@cache
-def _fields(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    return get_type_hints(kind)
+    return kind(**{name: service(each) for name, each in get_type_hints(kind).items()})
