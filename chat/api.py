@@ -26,7 +26,7 @@ from chat.http.schemas import (
     SuspendedOut,
 )
 from chat.http.sse import read_event_id
-from chat.http.status import offered_tools, status_of
+from chat.http.status import offered_tools, status_of, usage_of_session
 from chat.http.status_schemas import StatusOut
 from chat.inbox.queued_stream import QueuedStream
 from chat.inbox.schemas import QueuedOut
@@ -38,7 +38,6 @@ from chat.start.preparation import TurnPreparer
 from chat.start.turn_request import TurnRequest
 from chat.turn.outcome import Outcome
 from chat.turn.state_machine import State
-from chat.turn.usage import usage_of_session
 from mochi_project.app import service
 from mochi_project.http.clients import client_of
 from mochi_project.http.large_json import answer_by_reading

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from decimal import Decimal
 
 import msgspec
 
@@ -14,7 +15,9 @@ from chat.http.status_schemas import (
 )
 from chat.remote.remote_turns import ActiveTurn
 from chat.start.preparation import TurnPreparer
-from chat.turn.usage import SessionUsage
+from chat.turn.usage import all_answers, cost_of, has_ended, tokens_of
+from models_app.prices import money
+from sessions_app.messages import usage_of
 from sessions_app.session import AgentSettings, Session, ToolSettings
 
 OFFER_SECONDS = 2.0
@@ -41,7 +44,7 @@ def status_of(
     max_context: int | None,
     dynamic_allowed: bool,
     active_tools: Sequence[str] = (),
-    usage: SessionUsage,
+    usage: SessionUsageOut,
 ) -> StatusOut:
     """Gather the status of a session.
 
@@ -79,5 +82,18 @@ def status_of(
         if active
         else None,
         inbox=InboxStatusOut(count=metadata.queued or 0, paused=metadata.queue_paused),
-        usage=SessionUsageOut.model_validate(msgspec.structs.asdict(usage)),
+        usage=usage,
+    )
+
+
+def usage_of_session(session: Session) -> SessionUsageOut:
+    """Return the total usage of a session's answers, including replaced ones."""
+    answers = [usage_of(message) for message in all_answers(session.messages)]
+    known = [usage for usage in answers if usage is not None]
+    costs = [cost for usage in known if (cost := cost_of(usage)) is not None]
+    unpriced = any(has_ended(usage) and cost_of(usage) is None for usage in known)
+    return SessionUsageOut(
+        **{name: tokens or 0 for name, tokens in tokens_of(known).items()},
+        cost_usd=money(sum(costs, Decimal(0))) if costs or not answers else None,
+        cost_known=not unpriced and len(known) == len(answers),
     )

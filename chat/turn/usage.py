@@ -3,12 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
-import msgspec
-
 from chat.stream.usage import TurnUsage
 from models_app.language_model import Finished
 from models_app.prices import money, read_money
-from sessions_app.messages import AssistantMessage, Message, Usage, usage_of
+from sessions_app.messages import AssistantMessage, Message, Usage
 from sessions_app.session import Session
 from sessions_app.variants import newest_first
 
@@ -19,28 +17,6 @@ _TOKENS = (
     "cache_write_tokens",
     "reasoning_tokens",
 )
-
-
-class SessionUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """The tokens and cost of a session's answers, as far as known.
-
-    Attributes:
-        input_tokens: Tokens of the requests.
-        output_tokens: Tokens of the answers.
-        cached_tokens: Request tokens read from providers' caches.
-        cache_write_tokens: Request tokens written to providers' caches.
-        reasoning_tokens: Reasoning tokens of the answers.
-        cost_usd: The sum of the known costs in US dollars, a decimal number; None if none is known.
-        cost_known: Whether the costs of all answers are known.
-    """
-
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-    cache_write_tokens: int
-    reasoning_tokens: int
-    cost_usd: str | None
-    cost_known: bool
 
 
 def usage_of_call(
@@ -74,10 +50,10 @@ def usage_of_turn(usages: Iterable[Usage | None]) -> TurnUsage | None:
     if not known:
         return None
     return TurnUsage(
-        **_tokens_of(known),
+        **tokens_of(known),
         first_token_ms=known[0].first_token_ms,
         total_ms=sum_of([usage.total_ms for usage in known]),
-        cost_usd=_money([cost_of(usage) for usage in known if _has_ended(usage)]),
+        cost_usd=_money([cost_of(usage) for usage in known if has_ended(usage)]),
     )
 
 
@@ -96,19 +72,6 @@ def usages_of(session: Session, turn_id: str) -> Sequence[Usage | None]:
     return [message.usage for message in reversed(answers)]
 
 
-def usage_of_session(session: Session) -> SessionUsage:
-    """Return the total usage of a session's answers, including replaced ones."""
-    answers = [usage_of(message) for message in _answers(session.messages)]
-    known = [usage for usage in answers if usage is not None]
-    costs = [cost for usage in known if (cost := cost_of(usage)) is not None]
-    unpriced = any(_has_ended(usage) and cost_of(usage) is None for usage in known)
-    return SessionUsage(
-        **{name: tokens or 0 for name, tokens in _tokens_of(known).items()},
-        cost_usd=money(sum(costs, Decimal(0))) if costs or not answers else None,
-        cost_known=not unpriced and len(known) == len(answers),
-    )
-
-
 def cost_of(usage: Usage) -> Decimal | None:
     """Return the cost in US dollars; None if it is unknown, or invalid in the file."""
     return None if usage.cost_usd is None else read_money(usage.cost_usd)
@@ -120,15 +83,16 @@ def sum_of(values: Sequence[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def _answers(messages: Iterable[Message]) -> Iterator[AssistantMessage]:
+def all_answers(messages: Iterable[Message]) -> Iterator[AssistantMessage]:
+    """Yield the answers, each with the replaced ones."""
     for message in messages:
         if isinstance(message, AssistantMessage):
             yield message
             for variant in message.variants:
-                yield from _answers(variant)
+                yield from all_answers(variant)
 
 
-def _has_ended(usage: Usage) -> bool:
+def has_ended(usage: Usage) -> bool:
     """Return whether a request of the answer ended: only then are there tokens and costs."""
     return usage.input_tokens is not None or usage.output_tokens is not None or bool(usage.cost_usd)
 
@@ -139,7 +103,8 @@ def _money(costs: Sequence[Decimal | None]) -> str | None:
     return money(sum(known, Decimal(0))) if known and len(known) == len(costs) else None
 
 
-def _tokens_of(usages: Sequence[Usage]) -> dict[str, int | None]:
+def tokens_of(usages: Sequence[Usage]) -> dict[str, int | None]:
+    """Return the sums of the tokens, by their names."""
     return {name: sum_of([getattr(usage, name) for usage in usages]) for name in _TOKENS}
 
 

@@ -7,6 +7,8 @@ from decimal import Decimal
 import msgspec
 import pytest
 
+from chat.http.status import usage_of_session
+from chat.http.status_schemas import SessionUsageOut
 from chat.remote.outcome import outcome_of
 from chat.remote.replay import replay
 from chat.remote.sealing import closing_lines
@@ -15,7 +17,7 @@ from chat.storage.journal import whole_journal
 from chat.stream.events import MessageComplete
 from chat.stream.usage import TurnUsage
 from chat.turn.state_machine import State
-from chat.turn.usage import SessionUsage, usage_of_call, usage_of_session, usage_of_turn
+from chat.turn.usage import usage_of_call, usage_of_turn
 from models_app.errors import OllamaError
 from models_app.language_model import Finished, TextDelta
 from sessions_app.messages import AssistantMessage, ToolMessage, Usage, UserMessage
@@ -284,7 +286,7 @@ COSTLY = Usage(input_tokens=10, output_tokens=2, cached_tokens=4, cost_usd="0.1"
 
 def test_a_session_costs_what_its_answers_cost_replaced_ones_too():
     usage = usage_of_session(session_of(answered(COSTLY, variants=((answered(COSTLY),),))))
-    assert usage == SessionUsage(
+    assert usage == SessionUsageOut(
         input_tokens=20,
         output_tokens=4,
         cached_tokens=8,
