@@ -5,8 +5,10 @@ import contextvars
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol, TypeVar
+from functools import partial
+from typing import Protocol, TypeVar
 
 from sessions_app.deadline import CLOSE_SECONDS, Deadline
 from sessions_app.shielding import to_the_end
@@ -31,19 +33,11 @@ class InThread(Protocol):
         ...
 
 
-class _Work(NamedTuple):
-    loop: asyncio.AbstractEventLoop
-    done: "asyncio.Future[Any]"
-    context: contextvars.Context
-    work: Callable[[], Any]
-
-
 class WorkThreads:
     """A few threads for the work that every turn waits for: its session's file or object.
 
-    ``asyncio.to_thread`` makes two futures, a condition and some 75 calls of each visit to a
-    thread; this is one future and a lock. There are always as many threads as ``count``, however
-    many turns run; one that waits for the lock of a session is replaced for as long.
+    There are always as many threads as ``count``, however many turns run; one that waits for the
+    lock of a session is replaced for as long.
 
     Args:
         count: How many; they are started with the first work.
@@ -52,7 +46,7 @@ class WorkThreads:
     def __init__(self, count: int = FILE_THREADS) -> None:
         self._count = count
         self._lock = threading.Lock()
-        self._waiting: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._replaced = 0
 
@@ -61,12 +55,11 @@ class WorkThreads:
 
         A future that is cancelled before a thread came to it is not run.
         """
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[Result] = loop.create_future()
+        done: Future[Result] = Future()
         if not self._threads:
             self._start()
-        self._waiting.put(_Work(loop, done, contextvars.copy_context(), work))
-        return done
+        self._waiting.put(partial(_do, done, contextvars.copy_context(), work))
+        return asyncio.wrap_future(done)
 
     def close(self, deadline: Deadline) -> None:
         """Let the threads end after the work that waits; the next work starts new ones.
@@ -114,32 +107,17 @@ class WorkThreads:
 
     def _serve(self) -> None:
         WAITING.entered = self._replacing
-        while (item := self._waiting.get()) is not None:
-            _do(item)
-            del item  # nothing of it stays until the next one comes
+        while (do := self._waiting.get()) is not None:
+            do()
+            del do  # nothing of it stays until the next one comes
 
 
-def _do(item: _Work) -> None:
-    if item.done.cancelled():
-        return
-    try:
-        result, error = item.context.run(item.work), None
-    except BaseException as raised:  # noqa: BLE001 - raised where the work is awaited
-        result, error = None, raised
-    try:
-        item.loop.call_soon_threadsafe(_settle, item.done, result, error)
-    except RuntimeError:
-        if not item.loop.is_closed():  # closed: the result is not awaited any more
-            raise
-
-
-def _settle(done: "asyncio.Future[Any]", result: Any, error: BaseException | None) -> None:
-    if done.cancelled():
-        return
-    if error is None:
-        done.set_result(result)
-    else:
-        done.set_exception(error)
+def _do(done: Future[Result], context: contextvars.Context, work: Callable[[], Result]) -> None:
+    if done.set_running_or_notify_cancel():
+        try:
+            done.set_result(context.run(work))
+        except BaseException as error:  # noqa: BLE001 - raised where the work is awaited
+            done.set_exception(error)
 
 
 async def run_to_end(work: Callable[[], Result], in_thread: InThread = asyncio.to_thread) -> Result:
