@@ -51,7 +51,6 @@ class TurnActions:
         session_writer: SessionWriter,
         tools: ToolCallRunner,
         approver: Approver,
-        is_stopped: Callable[[], bool],
         machine: TurnMachine,
     ) -> None:
         self.outcome = Outcome()
@@ -63,7 +62,6 @@ class TurnActions:
         self._job = job
         self._stream = stream
         self._tools = tools
-        self._is_stopped = is_stopped
         self._machine = machine
         self._answer: ModelAnswer | None = self._answers.begun
         self._has_saved = False
@@ -79,7 +77,7 @@ class TurnActions:
             stream=stream,
             commit_point=self.commit_point,
             session_writer=session_writer,
-            is_stopped=is_stopped,
+            machine=machine,
         )
 
     def perform(self, action: Action) -> Awaitable[Input | None]:
@@ -174,7 +172,7 @@ class TurnActions:
         try:
             async with aclosing(running) as outcomes:
                 async for outcome in outcomes:
-                    if self._is_stopped():
+                    if self._machine.stopping is not None:
                         raise asyncio.CancelledError
                     steered = self._tools.round.is_last_running and self._machine.asks_again
                     await self.session_writer.append(outcome.message, steered=steered)

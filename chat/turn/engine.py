@@ -61,7 +61,6 @@ class TurnEngine:
         self._stream = stream
         self._tools = tools
         self._observer = observer
-        self._stop = StopRequest(self._machine)
         self._begun = False
         self._task: asyncio.Task[Outcome] | None = None
         self._cancellation: Cancellation | None = None
@@ -71,7 +70,6 @@ class TurnEngine:
             session_writer=session_writer,
             tools=tools,
             approver=approver,
-            is_stopped=self._stop.is_pending,
             machine=self._machine,
         )
         self.outcome = self.actions.outcome
@@ -115,9 +113,9 @@ class TurnEngine:
 
     def stop(self, reason: Input, error: MochiError | None = None) -> bool:
         """Stop the turn; return False if it is ending already."""
-        if self.state.is_final or self._stop.reason is not None or self._task is None:
+        if self.state.is_final or self._machine.stop is not None or self._task is None:
             return False
-        self._stop.reason = reason
+        self._machine.stop = reason
         self._stream.take_no_more()
         self._tools.queues.close()
         self.outcome.error = error
@@ -171,7 +169,7 @@ class TurnEngine:
     async def _run(self) -> Outcome:
         self._begun = True
         started = time.perf_counter()
-        given: Input | None = self._stop.pending or self._first_input()
+        given: Input | None = self._machine.stopping or self._first_input()
         try:
             from structlog.contextvars import bind_contextvars  # noqa: PLC0415 - loaded when warm
 
@@ -217,7 +215,7 @@ class TurnEngine:
         given: Input | None = None
         try:
             for action in actions:
-                if (stopping := self._stop.pending) is not None:
+                if (stopping := self._machine.stopping) is not None:
                     return stopping
                 given = await self.actions.perform(action)
         except asyncio.CancelledError:
@@ -234,11 +232,11 @@ class TurnEngine:
         except Exception:
             logger.exception("the turn crashed")
             given = self._fail(TurnCrashed())
-        return self._stop.pending or given
+        return self._machine.stopping or given
 
     def _fail(self, error: MochiError) -> Input:
         """Keep the error that ended the turn, but not errors that follow from it."""
-        if self._stop.pending is None and self.outcome.error is None:
+        if self._machine.stopping is None and self.outcome.error is None:
             self.outcome.error = error
         return Input.ERROR
 
@@ -253,36 +251,6 @@ class TurnEngine:
         finally:
             self._stream.close()
             self.actions.commit_point.refuse(error)
-
-
-class StopRequest:
-    """Holds the reason to stop a turn early.
-
-    It refers to the turn's state only: objects that ask it are held by the turn itself, and a
-    reference cycle would keep the turn in memory until a garbage collection (docs/decisions/0095).
-
-    Attributes:
-        reason: The reason; None without a request to stop.
-    """
-
-    __slots__ = ("_machine", "reason")
-
-    def __init__(self, machine: TurnMachine) -> None:
-        self.reason: Input | None = None
-        self._machine = machine
-
-    @property
-    def pending(self) -> Input | None:
-        """Return the input that stops the turn, if the turn can still be stopped.
-
-        Asked in addition to the cancellation, which libraries may swallow: on Python 3.11 even
-        ``asyncio.wait_for`` does.
-        """
-        return None if self.reason is None or self._machine.state.is_final else self.reason
-
-    def is_pending(self) -> bool:
-        """Return whether a stop was requested."""
-        return self.reason is not None and self.pending is not None
 
 
 class Cancellation:

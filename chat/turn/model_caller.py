@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 
 from msgspec import UNSET
@@ -27,6 +27,7 @@ from chat.turn.model_requests import (
     rest_of,
 )
 from chat.turn.session_writer import SessionWriter
+from chat.turn.state_machine import TurnMachine
 from models_app.errors import CallRefused, ModelError, ToolCallUnreadable
 from models_app.language_model import (
     Delta,
@@ -89,8 +90,8 @@ class ModelCaller:
         stream: Receives the answer's events.
         commit_point: Decides when the first event may be sent.
         session_writer: Has the session, with the messages that the turn saved.
-        is_stopped: Whether a stop was requested; asked with every batch, because a library may have
-            swallowed the cancellation.
+        machine: Says whether the turn is to be stopped; asked with every batch, because a library
+            may have swallowed the cancellation.
 
     Attributes:
         window: The context window of the next request.
@@ -103,14 +104,14 @@ class ModelCaller:
         stream: TurnStream,
         commit_point: CommitPoint,
         session_writer: SessionWriter,
-        is_stopped: Callable[[], bool],
+        machine: TurnMachine,
     ) -> None:
         self.window = job.window
         self._job = job
         self._stream = stream
         self._commit_point = commit_point
         self._session_writer = session_writer
-        self._is_stopped = is_stopped
+        self._machine = machine
         self._compactor = job.compactor()
         self._first_call = job.first_call
         self._loop_guard = LoopGuard(job.tool_limits.repeats)
@@ -276,7 +277,7 @@ class ModelCaller:
                     steps = in_steps(batch)
                     is_long = len(steps) > 1
                     for part in steps if has_begun or is_long else from_first_text(batch):
-                        if self._is_stopped():
+                        if self._machine.stopping is not None:
                             raise asyncio.CancelledError
                         if self._take(answer, part) and not has_begun:
                             has_begun = True

@@ -217,14 +217,25 @@ class TurnMachine:
     Attributes:
         state: The current state.
         rounds: The number of rounds so far.
+        stop: The input of a request to stop the turn early; None without one.
         lets_go: Whether the turn is handed over before its next round.
     """
 
     def __init__(self, max_rounds: int, rounds: int = 0) -> None:
         self.state = State.STARTING
         self.rounds = rounds
+        self.stop: Input | None = None
         self.lets_go = False
         self._max_rounds = max_rounds
+
+    @property
+    def stopping(self) -> Input | None:
+        """Return the input that stops the turn, if the turn can still be stopped.
+
+        Asked in addition to the cancellation, which libraries may swallow: on Python 3.11 even
+        ``asyncio.wait_for`` does.
+        """
+        return None if self.stop is None or self.state.is_final else self.stop
 
     @property
     def asks_again(self) -> bool:
