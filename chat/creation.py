@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from chat.live_turn import abandon
 from chat.start.held_keys import freed_on_failure, under_key
 from chat.storage.idempotency_keys import HeldKey, IdempotencyKeys, KeyRecord, fingerprint_of
 from chat.summaries.models import SummaryModels
@@ -173,7 +174,7 @@ class SessionCreation:
 
         fingerprint = fingerprint_of("create_session", identity)
         return await under_key(
-            self._keys, key, fingerprint, start=start, find=find, abandoned=_retrieve
+            self._keys, key, fingerprint, start=start, find=find, abandoned=abandon
         )
 
     async def _find(self, session_id: str, record: KeyRecord) -> Session | None:
@@ -211,9 +212,3 @@ class SessionCreation:
             except SessionExists:
                 if planned is not None:  # a write of the process that died has arrived since
                     return await asyncio.to_thread(self._repository.load, planned)
-
-
-def _retrieve(task: asyncio.Task[Session | KeyRecord]) -> None:
-    """Take note of an error that its caller did not wait for."""
-    if not task.cancelled():
-        task.exception()

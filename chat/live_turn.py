@@ -177,8 +177,11 @@ class LiveTurn:
 
 
 def abandon(starting: asyncio.Task[Any]) -> None:
-    """Leave a turn whose client had gone before it was started: a task's done callback."""
+    """Leave what was started for a client that had gone before: a task's done callback.
+
+    An error that nobody waits for is taken note of.
+    """
     if not starting.cancelled() and starting.exception() is None:
         turn = starting.result()
-        if isinstance(turn, LiveTurn):  # else it was another request's, and goes on
+        if isinstance(turn, LiveTurn):  # else it is another request's, and goes on, or a session
             turn.leave(turn.first_subscription)

@@ -34,17 +34,13 @@ def summarize(argument: str) -> str:
 
 async def _summarize(owner: str, session_id: str) -> str:
     with acting_for(owner):
-        return await _summarized(session_id)
-
-
-async def _summarized(session_id: str) -> str:
-    if is_stopping():
-        await asyncio.to_thread(service(SummaryService).put_off, session_id)
-        return "put off"
-    try:
-        return await service(SummaryService).run_due(session_id)
-    finally:
-        await service(Telemetry).flush()  # the process may end with its next task
+        if is_stopping():
+            await asyncio.to_thread(service(SummaryService).put_off, session_id)
+            return "put off"
+        try:
+            return await service(SummaryService).run_due(session_id)
+        finally:
+            await service(Telemetry).flush()  # the process may end with its next task
 
 
 def notify(argument: str) -> str:
