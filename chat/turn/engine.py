@@ -63,7 +63,7 @@ class TurnEngine:
         self._observer = observer
         self._begun = False
         self._task: asyncio.Task[Outcome] | None = None
-        self._cancellation: Cancellation | None = None
+        self._insisting: asyncio.TimerHandle | None = None
         self.actions = TurnActions(
             job,
             stream=stream,
@@ -121,8 +121,19 @@ class TurnEngine:
         self.outcome.error = error
         self.outcome.stopped = self.running_now()
         if self._begun:  # a task that is cancelled before its first step would not even begin
-            self._cancellation = Cancellation(self._task)
+            self._insist(self._task)
         return True
+
+    def _insist(self, task: asyncio.Task[Outcome]) -> None:
+        """Cancel the task now and every few seconds, until it is done or saves its end.
+
+        On Python 3.11, even ``asyncio.wait_for`` swallows a cancellation that arrives just when its
+        awaitable is done.
+        """
+        if not task.done():
+            task.cancel()
+            again = task.get_loop().call_later(INSIST_SECONDS, self._insist, task)
+            self._insisting = again
 
     def stop_unheard(self) -> None:
         """Cancel the turn as nobody listens any more; messages that wait are answered then."""
@@ -180,8 +191,9 @@ class TurnEngine:
                 self.actions.commit_point.commit(self._job.resumed.taken)  # clients know the turn
             while given is not None:
                 actions = self._machine.take(given)
-                if self._cancellation is not None and self.state.is_final:
-                    self._cancellation.end()  # what is saved now must not be disturbed
+                if self._insisting is not None and self.state.is_final:
+                    self._insisting.cancel()  # what is saved now must not be disturbed
+                    self._insisting = None
                 given = await self._do(actions)
         except Exception:
             logger.exception("the turn could not be ended by its state machine")
@@ -251,30 +263,3 @@ class TurnEngine:
         finally:
             self._stream.close()
             self.actions.commit_point.refuse(error)
-
-
-class Cancellation:
-    """Cancels a task now and every few seconds, until it is done or ``end`` is called.
-
-    On Python 3.11, even ``asyncio.wait_for`` swallows a cancellation that arrives just when its
-    awaitable is done.
-
-    Args:
-        task: The task.
-    """
-
-    def __init__(self, task: "asyncio.Task[object]") -> None:
-        self._task = task
-        self._timer: asyncio.TimerHandle | None = None
-        self._insist()
-
-    def end(self) -> None:
-        """Stop cancelling. Idempotent."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _insist(self) -> None:
-        if not self._task.done():
-            self._task.cancel()
-            self._timer = self._task.get_loop().call_later(INSIST_SECONDS, self._insist)
