@@ -124,9 +124,9 @@ class LiveTurn:
     def obey(self, kind: str) -> None:
         """Do what another process asks of the turn, by a signal."""
         if kind == "confirm":
-            self.engine.notice_decision()
+            self.engine.actions.approver.notice()
         elif kind == "inbox":
-            self.engine.notice_message()
+            self.engine.actions.session_writer.has_news = True
         elif kind in {"cancel", "detach"}:
             self.keep = True  # the other process reads how it ends
             if kind == "cancel":

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextvars import Context, copy_context
 from functools import partial
+from typing import Any
 
 from chat.live_turn import LiveTurn
 from chat.remote.replay import is_output
@@ -138,15 +139,14 @@ class TurnResumer:
 
 async def _first_output(live: LiveTurn) -> None:
     """Wait until the turn brings output, or ends."""
-    came = asyncio.Event()
+    came: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def look(events: Sequence[Event | Note]) -> None:
-        if any(map(is_output, events)):
-            came.set()
+        if not came.done() and any(map(is_output, events)):
+            came.set_result(None)
 
     live.stream.observe(look)
-    waiting = asyncio.ensure_future(came.wait())
-    await asyncio.wait([waiting, live.task], return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
+    waited: Sequence[asyncio.Future[Any]] = (came, live.task)
+    await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
     if not live.stream.ended:
         live.stream.observe(None)

@@ -164,18 +164,10 @@ class TurnEngine:
             tools += below["tools"]
         return running
 
-    def notice_decision(self) -> None:
-        """Check for new decisions on the turn's approvals."""
-        self.actions.approver.notice()
-
     def report(self, event: MessageQueued) -> None:
         """Send an event that is not the turn's own doing, between its first and its last one."""
         if self.actions.commit_point.is_committed and not self.state.is_final:
             self._stream.emit([event])
-
-    def notice_message(self) -> None:
-        """Look for messages to the turn before the next request to the model."""
-        self.actions.session_writer.has_news = True
 
     async def _run(self) -> Outcome:
         self._begun = True
