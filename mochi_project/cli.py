@@ -153,10 +153,8 @@ def _settings() -> "ServerSettings":
     from mochi_project.configuration.loading import load_settings  # noqa: PLC0415
     from mochi_project.configuration.variable_names import (  # noqa: PLC0415
         CHECKED_VARIABLE,
-        file_warnings,
-        names_at_start,
         rename_variables,
-        variable_warnings,
+        setting_warnings,
     )
     from mochi_project.process.startup import access_warning  # noqa: PLC0415
     from mochi_project.process.trust_question import ask_at_start  # noqa: PLC0415
@@ -167,14 +165,10 @@ def _settings() -> "ServerSettings":
     for note in settings.trust.notes:
         _say(f"warning: {note}")
     pass_on(settings.trust.decided)  # with it, no other process says this again
-    for sentence in file_warnings(settings):
+    for sentence in setting_warnings(settings):
         _say(f"warning: {sentence}")
-    warnings = variable_warnings(names_at_start(settings))
-    os.environ[CHECKED_VARIABLE] = "1"
+    os.environ[CHECKED_VARIABLE] = "1"  # with it, no other process says this again
     rename_variables(os.environ)
-    for variable, sentence in warnings.items():
-        _say(f"warning: {sentence}")
-        os.environ.pop(variable, None)  # said once, not again by every process
     if warning := access_warning(settings):
         _say(f"warning: {warning}")
     return settings

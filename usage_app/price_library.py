@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 
 from genai_prices import Usage
 from genai_prices.data_snapshot import get_snapshot
@@ -10,34 +11,15 @@ from genai_prices.types import ModelInfo, Provider
 from models_app.language_model import Finished
 
 _MOST_NAMES = 1000
-_Found = tuple[Provider, ModelInfo] | None
 
 
 class PriceLibrary:
     """The prices of the library, loaded by the constructor."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str], _Found] = {}
+        self._look_up = lru_cache(maxsize=_MOST_NAMES)(_entry_of)
         # The library imports more with its first calculation.
         self.cost_of("openai", "gpt-5.1", Finished("stop", 1, 1))
-
-    def knows(self, provider: str, model: str) -> bool:
-        """Return whether a model was looked up before; a lookup takes milliseconds."""
-        return (provider, model) in self._found
-
-    def look_up(self, provider: str, model: str) -> _Found:
-        """Return a model's entry; None if the library does not have it."""
-        key = provider, model
-        if key in self._found:
-            return self._found[key]
-        try:
-            found = get_snapshot().find_provider_model(model, None, provider, None)
-        except LookupError:
-            found = None
-        if len(self._found) >= _MOST_NAMES:
-            self._found = {}
-        self._found[key] = found
-        return found
 
     def cost_of(self, provider: str, model: str, tokens: Finished) -> Decimal | None:
         """Return the cost of a call now; None if the model or its tokens are unknown.
@@ -48,7 +30,7 @@ class PriceLibrary:
             tokens: The tokens, as counted by the vendor.
         """
         sent, answered = tokens.prompt_eval_count, tokens.eval_count
-        found = self.look_up(provider, model)
+        found = self._look_up(provider, model)
         if found is None or sent is None or answered is None:
             return None
         cached = min(tokens.cached_count or 0, sent)
@@ -65,3 +47,11 @@ class PriceLibrary:
         except (LookupError, ValueError):
             return None
         return price.total_price
+
+
+def _entry_of(provider: str, model: str) -> tuple[Provider, ModelInfo] | None:
+    """Return a model's entry; None if the library does not have it. Takes milliseconds."""
+    try:
+        return get_snapshot().find_provider_model(model, None, provider, None)
+    except LookupError:
+        return None

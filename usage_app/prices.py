@@ -76,25 +76,23 @@ class PriceList(Prices):
         cost = self._library.cost_of(provider, model, tokens)
         return None if cost is None else Price(cost, "genai-prices")
 
-    def are_due(self, provider: str, model: str) -> bool:
-        """Return whether the prices of a model should be loaded or refreshed."""
-        return time.monotonic() >= self._due or self._needs_library(provider, model)
+    def are_due(self, provider: str) -> bool:
+        """Return whether the prices of a provider should be loaded or refreshed."""
+        return time.monotonic() >= self._due or self._needs_library(provider)
 
-    def load(self, provider: str, model: str) -> None:
-        """Load the prices of a model from the file, and import the library if necessary. Blocks."""
+    def load(self, provider: str) -> None:
+        """Load the prices of a provider: read the file, import the library if needed. Blocks."""
         self.refresh()
-        if self._needs_library(provider, model):
-            with self._lock:
-                if self._library is None:
-                    try:
-                        from usage_app.price_library import PriceLibrary  # noqa: PLC0415 - 0.3 s
+        with self._lock:
+            if not self._needs_library(provider):
+                return
+            try:
+                from usage_app.price_library import PriceLibrary  # noqa: PLC0415 - 0.3 s
 
-                        self._library = PriceLibrary()
-                    except Exception:
-                        self._has_no_library = True
-                        logger.exception("genai-prices can't be used: vendors' prices are unknown")
-                        return
-                self._library.look_up(provider, model)
+                self._library = PriceLibrary()
+            except Exception:
+                self._has_no_library = True
+                logger.exception("genai-prices can't be used: vendors' prices are unknown")
 
     def refresh(self) -> None:
         """Read ``prices.json`` again if it has changed. Blocks for moments.
@@ -112,11 +110,5 @@ class PriceList(Prices):
                 self._stamp = stamp
             self._due = time.monotonic() + FRESH_SECONDS
 
-    def _needs_library(self, provider: str, model: str) -> bool:
-        """Return whether only the library can know a model, and it was not looked up yet."""
-        return (
-            provider in VENDORS
-            and not self._has_no_library
-            and (self._library is None or not self._library.knows(provider, model))
-            and self._table.find(f"{provider}:{model}") is None
-        )
+    def _needs_library(self, provider: str) -> bool:
+        return provider in VENDORS and self._library is None and not self._has_no_library

@@ -36,8 +36,8 @@ class UsageRecorder:
         self._is_failing = False
 
     async def model_calling(self, start: ModelCallStart, /) -> None:
-        """Load the prices of the model, and open the file of the month."""
-        if self._is_failing or self._prices.are_due(start.provider, start.model):
+        """Load the prices of the provider, and open the file of the month."""
+        if self._is_failing or self._prices.are_due(start.provider):
             await asyncio.to_thread(self._prepare, start)
 
     def model_called(self, call: ModelCall, /) -> None:
@@ -52,7 +52,7 @@ class UsageRecorder:
             self._note_success()
 
     def _prepare(self, start: ModelCallStart) -> None:
-        self._prices.load(start.provider, start.model)
+        self._prices.load(start.provider)
         with suppress(OSError):  # the end of the call says it
             self._ledger.open(f"{datetime.now(UTC):%Y-%m}")
 

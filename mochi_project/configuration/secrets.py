@@ -1,8 +1,9 @@
 """Reads or creates the server's secrets in ``{data_dir}/.mochi``, shared by all processes."""
 
 import secrets
-from collections.abc import Iterator
 from pathlib import Path
+
+from django.utils.functional import SimpleLazyObject
 
 from mochi_project.trust.own_files import UnsafeFileError, read_own_file
 from sessions_app.store.atomic import write_atomically
@@ -14,37 +15,22 @@ MAX_SECRET_BYTES = 4096
 LOCK_SECONDS = 30.0
 
 
-class LazySecret:
+class LazySecret(SimpleLazyObject):  # type: ignore[type-arg]  # not subscriptable
     """A secret that is read or created when its text is first used.
 
-    It behaves like a string (``check --deploy`` counts its characters). Its truth value does not
-    read it, so that libraries that test it on import (django-q2) create no file.
+    Its truth value does not read it, so that libraries that test it on import (django-q2) create no
+    file.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._text = ""
-
-    def __str__(self) -> str:
-        if not self._text:
-            self._text = ensure_secret(self._path)
-        return self._text
+        super().__init__(lambda: ensure_secret(path))
+        self.__dict__["_path"] = path
 
     def __bool__(self) -> bool:
         return True
 
-    def __len__(self) -> int:
-        return len(str(self))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(str(self))
-
     def __repr__(self) -> str:
-        return f"LazySecret({str(self._path)!r})"  # never its text
-
-    def startswith(self, prefix: str | tuple[str, ...]) -> bool:
-        """Return whether the text begins with a prefix, as ``str.startswith``."""
-        return str(self).startswith(prefix)
+        return f"LazySecret({str(self.__dict__['_path'])!r})"  # never its text
 
 
 def check_secret(path: Path) -> None:

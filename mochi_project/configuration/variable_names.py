@@ -11,29 +11,27 @@ from mochi_project.configuration.variables import broken_lines, read_file
 from sessions_app.suggestions import suggestion
 
 CHECKED_VARIABLE = "_MOCHI_VARIABLES_CHECKED"
-"""Tells child processes that the names in ``.env`` have been checked."""
+"""Tells child processes that variables and ``.env`` have been checked."""
 _SHOWN_LINES = 5
 
 
-def variables_of_file() -> list[str]:
-    """Return the names of the variables in ``.env``; none if there is no file."""
-    return [name.upper() for name in read_file(ENV_FILE)]
+def setting_warnings(settings: ServerSettings) -> list[str]:
+    """Return warnings of variables, and of a ``.env`` if it was read; none if they were given.
 
-
-def names_at_start(settings: ServerSettings) -> list[str]:
-    """Return the names of the variables that a process read; of ``.env`` too, if it was read.
-
-    Those of ``.env`` are left out where the process that started this one has checked them.
+    The process that started this one may have given them.
     """
-    return [*os.environ, *(variables_of_file() if _is_file_unchecked(settings) else ())]
-
-
-def file_warnings(settings: ServerSettings) -> list[str]:
-    """Return the warning of broken lines in ``.env``, if this process read it and has to check."""
-    file = Path(ENV_FILE).absolute()
-    if not _is_file_unchecked(settings) or not file.is_file():
+    if CHECKED_VARIABLE in os.environ:
         return []
-    lines = broken_lines(file.read_bytes())
+    if settings.trust.ignored_env is not None:
+        return [*variable_warnings(os.environ).values()]
+    names = (*os.environ, *(name.upper() for name in read_file(ENV_FILE)))
+    return [*file_warnings(), *variable_warnings(names).values()]
+
+
+def file_warnings() -> list[str]:
+    """Return the warning of broken lines in ``.env``, if it has any."""
+    file = Path(ENV_FILE).absolute()
+    lines = broken_lines(file.read_bytes()) if file.is_file() else []
     if not lines:
         return []
     if len(lines) == 1:
@@ -43,22 +41,15 @@ def file_warnings(settings: ServerSettings) -> list[str]:
     return [f"lines {shown}{more} of {file} are not NAME=VALUE and are ignored"]
 
 
-def _is_file_unchecked(settings: ServerSettings) -> bool:
-    return CHECKED_VARIABLE not in os.environ and settings.trust.ignored_env is None
-
-
-def variable_warnings(names: Iterable[str] | None = None) -> dict[str, str]:
+def variable_warnings(names: Iterable[str]) -> dict[str, str]:
     """Return a warning for each ``MOCHI_`` variable that is unknown or has been renamed.
 
     A typo must not pass silently, and a variable of a later version must not stop the start.
-
-    Args:
-        names: The variables; by default those of the environment.
     """
     known = {variable_of(field) for field in MochiSettings.model_fields}
     renamed = {variable_of(former): variable_of(name) for former, name in FORMER_NAMES.items()}
     warnings = {}
-    for name in sorted(os.environ if names is None else names):
+    for name in sorted(names):
         # MOCHI_E2E_... belongs to the test suite.
         if not name.startswith(ENV_PREFIX) or name.startswith(f"{ENV_PREFIX}E2E_"):
             continue

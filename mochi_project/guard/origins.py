@@ -1,4 +1,4 @@
-"""Checks ``Host`` and ``Origin`` against the allowed hosts and origins. Pure, with caches.
+"""Checks ``Host`` and ``Origin`` against the allowed hosts and origins. Pure.
 
 Any web page that a user visits can make the browser send requests here. Two properties of browsers
 prevent attacks: DNS rebinding needs a *name* in ``Host`` (an IP address can't be rebound), and a
@@ -8,12 +8,9 @@ page can't forge ``Origin`` or ``Sec-Fetch-Site``.
 import ipaddress
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 
 from mochi_project.configuration.config import is_loopback
 from mochi_project.configuration.setting_errors import ConfigurationError
-
-LONGEST_NAME = 300  # bytes; longer values are invalid and must not fill the caches
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _AUTHORITY = re.compile(
@@ -40,22 +37,9 @@ class AccessPolicy:
         self._names = frozenset(name for name in names if not name.startswith("."))
         self._suffixes = tuple(name for name in names if name.startswith("."))
         self._origins = frozenset(_configured_origin(origin) for origin in cors_origins)
-        self._cached_host = lru_cache(maxsize=256)(self._judge_host)
-        self._cached_origin = lru_cache(maxsize=256)(self._judge_origin)
 
     def allows_host(self, host: bytes) -> bool:
         """Return whether the value of a ``Host`` header is allowed."""
-        return len(host) <= LONGEST_NAME and self._cached_host(host)
-
-    def allows_origin(self, origin: bytes, host: bytes) -> bool:
-        """Return whether pages of this ``Origin`` may call the server at ``host``."""
-        return (
-            len(origin) <= LONGEST_NAME
-            and len(host) <= LONGEST_NAME
-            and self._cached_origin(origin, host)
-        )
-
-    def _judge_host(self, host: bytes) -> bool:
         authority = _split_authority(host.decode("latin-1"))
         if authority is None:
             return False
@@ -67,7 +51,8 @@ class AccessPolicy:
             or name.endswith(self._suffixes)
         )
 
-    def _judge_origin(self, origin: bytes, host: bytes) -> bool:
+    def allows_origin(self, origin: bytes, host: bytes) -> bool:
+        """Return whether pages of this ``Origin`` may call the server at ``host``."""
         normalised = normalise_origin(origin.decode("latin-1"))
         if normalised is None:
             return False

@@ -5,11 +5,7 @@ import sys
 
 from mochi_project.configuration.loading import load_settings
 from mochi_project.configuration.setting_errors import ConfigurationError
-from mochi_project.configuration.variable_names import (
-    file_warnings,
-    names_at_start,
-    variable_warnings,
-)
+from mochi_project.configuration.variable_names import setting_warnings
 from mochi_project.process.trust_question import ask_at_start
 from mochi_project.screen_text import printable
 from mochi_project.trust.decision import off_sentence
@@ -36,8 +32,7 @@ def warn_before(command: str = "") -> None:
     if ignored is not None and command not in _WARN_THEMSELVES:
         _say(off_sentence(ignored.parent, ["env"]))
     if command not in _CHECK_VARIABLES:
-        names = names_at_start(settings)
-        for sentence in (*file_warnings(settings), *variable_warnings(names).values()):
+        for sentence in setting_warnings(settings):
             _say(sentence)
 
 

@@ -29,11 +29,7 @@ from mochi_project.background.supervisor import WorkerSupervisor
 from mochi_project.configuration.config import ServerSettings
 from mochi_project.configuration.setting_errors import ConfigurationError
 from mochi_project.configuration.test_mode import remove_fresh_data_dir, scripted_model
-from mochi_project.configuration.variable_names import (
-    file_warnings,
-    names_at_start,
-    variable_warnings,
-)
+from mochi_project.configuration.variable_names import setting_warnings
 from mochi_project.fast_django.handler import AsyncHandler
 from mochi_project.guard.guard import Guard
 from mochi_project.guard.proxies import TrustedProxies
@@ -164,7 +160,7 @@ class MochiApplication:
             if self._loop is loop:
                 return
             map_large_buffers()
-            for sentence in _notes_on(self._settings):
+            for sentence in (*setting_warnings(self._settings), *self._settings.trust.notes):
                 logger.warning(sentence)
             for note in await asyncio.to_thread(prepare_data_dir, self._settings):
                 logger.warning(note)
@@ -268,12 +264,6 @@ class MochiApplication:
             keys = lambda: self._keys  # noqa: E731
             self._network_guard = Guard(self._django, self._settings, token=token, keys=keys)
         return self._network_guard
-
-
-def _notes_on(settings: ServerSettings) -> list[str]:
-    """Return what is to be said about the settings: of broken lines, unknown names, and trust."""
-    unknown = variable_warnings(names_at_start(settings))
-    return [*file_warnings(settings), *unknown.values(), *settings.trust.notes]
 
 
 def _comes_from_network(scope: Scope) -> bool:

@@ -77,7 +77,6 @@ CACHES = {
     "chat/storage/files/change_log.py": "the number of a process",
     "dialects_app/shared/attaching.py": "files of URLs, of one owner's requests",
     "mochi_project/errors/statuses.py": "statuses of codes",
-    "mochi_project/guard/origins.py": "whether names are allowed",
     "mochi_project/http/clients.py": "proxies of the configuration",
     "mochi_project/http/openapi.py": "the document",
     "mochi_project/process/file_systems.py": "file systems of directories",
@@ -98,6 +97,7 @@ CACHES = {
     "transfer_app/import_command.py": "the default model, in one command",
     "transfer_app/backup.py": "parts of directories, in one command",
     "transfer_app/uploaded.py": "the default model, in one request",
+    "usage_app/price_library.py": "which prices are a model's",
     "usage_app/traces/observer.py": "addresses of providers",
 }
 """The modules with caches that outlive a call, and what these hold of nobody or of one owner."""

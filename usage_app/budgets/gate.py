@@ -206,7 +206,7 @@ class BudgetGate:
         budgets = [counters.budgets[index] for index in covering]
         is_priced = any(budget.unit == "cost_usd" for budget in budgets)
         if is_priced:
-            self._prices.load(start.provider, start.model)
+            self._prices.load(start.provider)
         least, likely = self._estimate(start, counters, is_priced=is_priced)
         warnings = []
         owner = self._running.mine()

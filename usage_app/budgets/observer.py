@@ -3,7 +3,6 @@
 import asyncio
 import os
 import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +11,6 @@ from models_app.model_calls import ModelCall, ModelCallStart
 
 if TYPE_CHECKING:
     from usage_app.budgets.gate import BudgetGate, BudgetStatus
-
-FRESH_SECONDS = 2.0
-"""The time that a first ``budgets.json`` may go unnoticed; later changes apply at once."""
 
 
 class Budgets:
@@ -28,7 +24,6 @@ class Budgets:
     def __init__(self, path: Path, build: "Callable[[], BudgetGate]") -> None:
         self._path = str(path)
         self._build = build
-        self._due = 0.0
         self._building = threading.Lock()
         self._gate: BudgetGate | None = None
 
@@ -42,10 +37,7 @@ class Budgets:
         """
         gate = self._gate
         if gate is None:
-            if time.monotonic() < self._due:
-                return None
             if not self._is_there():
-                self._due = time.monotonic() + FRESH_SECONDS
                 return None
             gate = await asyncio.to_thread(self.gate)
             if gate is None:

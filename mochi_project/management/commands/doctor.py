@@ -20,11 +20,7 @@ from mochi_project.app import Services, build_services, mochi_apps
 from mochi_project.background.worker_state import WORKER_LOCK_FILE, worker_state
 from mochi_project.configuration.app_settings import owners_in
 from mochi_project.configuration.config import ServerSettings
-from mochi_project.configuration.variable_names import (
-    file_warnings,
-    names_at_start,
-    variable_warnings,
-)
+from mochi_project.configuration.variable_names import setting_warnings
 from mochi_project.console.findings import Finding, Found, findings_of
 from mochi_project.console.reports import ReportCommand
 from mochi_project.keys.key import utc_now
@@ -97,9 +93,7 @@ async def _findings(services: Services) -> list[Finding]:
 
 def _configuration(services: Services) -> Iterator[Finding]:
     # A wrong value fails earlier, when the settings are loaded.
-    settings = services.get(ServerSettings)
-    names = names_at_start(settings)
-    for sentence in (*file_warnings(settings), *variable_warnings(names).values()):
+    for sentence in setting_warnings(services.get(ServerSettings)):
         yield Finding("configuration", "note", sentence)
 
 

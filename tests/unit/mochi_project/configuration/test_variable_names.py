@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from mochi_project.configuration.loading import MochiSettings
 from mochi_project.configuration.variable_names import (
     file_warnings,
     rename_variables,
@@ -63,7 +62,7 @@ def test_broken_lines_of_a_file_get_one_warning(
     monkeypatch.chdir(tmp_path)
 
     expected = [f"{start}{tmp_path / '.env'}{end}"] if count else []
-    assert file_warnings(MochiSettings()) == expected
+    assert file_warnings() == expected
 
 
 def test_a_misspelt_part_of_an_object_is_pointed_out():

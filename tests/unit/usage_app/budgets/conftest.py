@@ -19,7 +19,7 @@ NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 class Tenths:
     """Prices: a tenth of a dollar a thousand tokens; Ollama is free, ``secret`` not known."""
 
-    def load(self, provider, model):
+    def load(self, provider):
         pass
 
     def cost_of(self, provider, model, tokens, /):
