@@ -11,8 +11,8 @@ from mochi_project.http.large_json import answer_by_reading
 from mochi_project.principal import principal
 from mochi_project.routing import Router
 from sessions_app.http.error_schemas import ENVELOPE
+from usage_app.reports import UsageReports
 from usage_app.schemas import UsageParams, UsageReportOut, report_to_json
-from usage_app.usage import Usage
 
 router = Router(scope="read", tags=["usage"])
 
@@ -34,6 +34,6 @@ async def get_usage(
     request: HttpRequest, params: Annotated[UsageParams, Query()]
 ) -> HttpResponseBase:
     """Report usage."""
-    reports = service(Usage).reports
+    reports = service(UsageReports)
     query = params.query(principal().owner)
     return await answer_by_reading(lambda: report_to_json(reports.report(query)))

@@ -33,14 +33,12 @@ class UsageApp(MochiApp):
     async def findings(self, services: Services) -> Sequence[Any]:
         """Return what is found of usage, prices and budgets."""
         from usage_app.findings import budgets_finding, usage_findings  # noqa: PLC0415 - for few
-        from usage_app.usage import Usage  # noqa: PLC0415 - for few
 
-        return [*usage_findings(services.get(Usage)), budgets_finding(services)]
+        return [*usage_findings(services), budgets_finding(services)]
 
     def kept_files(self, configuration: Any) -> Mapping[str, Path]:
         """Return the ledger, the prices and the budgets."""
-        from usage_app.services import BUDGETS  # noqa: PLC0415 - for few
-        from usage_app.usage import prices_path, usage_dir  # noqa: PLC0415 - for few
+        from usage_app.services import BUDGETS, prices_path, usage_dir  # noqa: PLC0415 - for few
 
         return {
             "prices": prices_path(configuration),

@@ -8,13 +8,14 @@ from mochi_project.console.findings import Finding
 from mochi_project.principal import DEFAULT_OWNER
 from sessions_app.errors import MochiError
 from usage_app.budgets.observer import Budgets
-from usage_app.usage import Usage
+from usage_app.ledger import Ledger
+from usage_app.prices import PriceList
 
 
-def usage_findings(usage: Usage) -> Iterator[Finding]:
+def usage_findings(services: Services) -> Iterator[Finding]:
     """Look at the ledger and at ``prices.json``; changes nothing."""
-    yield _ledger(usage)
-    prices = usage.prices
+    yield _ledger(services.get(Ledger))
+    prices = services.get(PriceList)
     prices.refresh()
     if prices.problem is not None:
         yield Finding("prices", "note", f"{prices.problem} None of its prices is used.")
@@ -22,8 +23,7 @@ def usage_findings(usage: Usage) -> Iterator[Finding]:
         yield Finding("prices", "ok", f"prices.json has {prices.own}, others are genai-prices'")
 
 
-def _ledger(usage: Usage) -> Finding:
-    ledger = usage.ledger
+def _ledger(ledger: Ledger) -> Finding:
     try:
         months = ledger.months()
     except OSError as error:

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from chat.turn.observer import TurnObserver
 from mochi_project.telemetry import Telemetry
 from models_app.model_calls import CallHeaders, ModelCallObserver
-from usage_app.budgets.observer import Budgets
-from usage_app.usage import Usage
 
 if TYPE_CHECKING:
     from usage_app.metrics.meters import Meters
@@ -25,8 +23,6 @@ class Observers(Telemetry):
 
     model_calls: ModelCallObserver
     turns: TurnObserver
-    usage: Usage
-    budgets: Budgets
     traces: "TraceService | None" = None
     meters: "Meters | None" = None
 

@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chat.turn.observer import TURN_LOG, TurnObserver, TurnObservers
@@ -20,9 +21,13 @@ from models_app.model_calls import (
 from models_app.prices import Prices
 from tools_app.mcp.remote import ToolCallHeaders
 from usage_app.budgets.observer import Budgets
+from usage_app.ledger import Ledger
 from usage_app.observers import Observers
+from usage_app.price_file import NAME
+from usage_app.prices import PriceList
+from usage_app.recorder import UsageRecorder
+from usage_app.reports import UsageReports
 from usage_app.settings import UsageSettings
-from usage_app.usage import Usage, build_usage
 
 if TYPE_CHECKING:
     from usage_app.budgets.gate import BudgetGate
@@ -34,7 +39,17 @@ BUDGETS = "budgets.json"
 logger = logging.getLogger(__name__)
 
 
-def build_budgets(settings: AppSettings, usage: Usage) -> Budgets:
+def usage_dir(settings: AppSettings) -> Path:
+    """Return the directory of the ledger."""
+    return settings.resolved_state_dir / "usage"
+
+
+def prices_path(settings: AppSettings) -> Path:
+    """Return the path of the user's price list."""
+    return settings.resolved_data_dir / NAME
+
+
+def build_budgets(settings: AppSettings, ledger: Ledger, prices: PriceList) -> Budgets:
     """Build the observer; opens nothing."""
     path = settings.resolved_data_dir / BUDGETS
 
@@ -43,7 +58,7 @@ def build_budgets(settings: AppSettings, usage: Usage) -> Budgets:
         from usage_app.budgets.running_calls import RunningCalls  # noqa: PLC0415
 
         running = RunningCalls(settings.resolved_state_dir / "budgets")
-        return BudgetGate(path, ledger=usage.ledger, prices=usage.prices, running=running)
+        return BudgetGate(path, ledger=ledger, prices=prices, running=running)
 
     return Budgets(path, build)
 
@@ -87,15 +102,15 @@ def build_traces(settings: UsageSettings) -> "TraceService | None":
     return TraceService(VERSION)
 
 
-def build_observers(settings: UsageSettings) -> Observers:
+def _observers(services: Services) -> Observers:
     """Build the observers.
 
     The ledger comes before the budgets, which count a call that has ended by its line. What must
     not hear of a rejected call comes after them.
     """
-    usage = build_usage(settings)
-    budgets = build_budgets(settings, usage)
-    model_calls: list[ModelCallObserver] = [usage.recorder, budgets, ModelCallLog()]
+    settings = services.get(UsageSettings)
+    recorder = UsageRecorder(services.get(Ledger), services.get(PriceList))
+    model_calls: list[ModelCallObserver] = [recorder, services.get(Budgets), ModelCallLog()]
     turns: list[TurnObserver] = [TURN_LOG]
     if (meters := build_meters(settings)) is not None:
         model_calls.append(meters)
@@ -104,21 +119,24 @@ def build_observers(settings: UsageSettings) -> Observers:
         model_calls.append(traces.observer)
         turns.insert(0, traces.observer)  # first: log lines include the span
     calls, of_turns = ModelCallObservers(model_calls), TurnObservers(turns)
-    return Observers(calls, of_turns, usage, budgets, traces, meters)
-
-
-def _observers(services: Services) -> Observers:
-    observers = build_observers(services.get(UsageSettings))
+    observers = Observers(calls, of_turns, traces, meters)
     services.on_close(observers.aclose)
     return observers
+
+
+def _budgets(services: Services) -> Budgets:
+    settings = services.get(AppSettings)
+    return build_budgets(settings, services.get(Ledger), services.get(PriceList))
 
 
 FACTORIES: Mapping[type | str, Factory] = {
     Observers: _observers,
     Telemetry: lambda services: services.get(Observers),
-    Usage: lambda services: services.get(Observers).usage,
-    Budgets: lambda services: services.get(Observers).budgets,
-    Prices: lambda services: services.get(Usage).prices,
+    Ledger: lambda services: Ledger(usage_dir(services.get(AppSettings))),
+    PriceList: lambda services: PriceList(prices_path(services.get(AppSettings))),
+    Prices: lambda services: services.get(PriceList),
+    UsageReports: lambda services: UsageReports(services.get(Ledger)),
+    Budgets: _budgets,
     ModelCallObserver: lambda services: services.get(Observers).model_calls,
     ModelCallHeaders: lambda services: ModelCallHeaders(services.get(Observers).call_headers),
     TurnObserver: lambda services: services.get(Observers).turns,

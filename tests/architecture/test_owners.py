@@ -70,7 +70,9 @@ HOLDING_NOTHING_OF_AN_OWNER = {
     "tools_app.storage.call_log.CallLog": "calls, each with its owner",
     "usage_app.budgets.observer.Budgets": "sums by owner",
     "usage_app.observers.Observers": "the observers above",
-    "usage_app.usage.Usage": "lines, each with its owner",
+    "usage_app.ledger.Ledger": "lines, each with its owner",
+    "usage_app.prices.PriceList": "prices of models",
+    "usage_app.reports.UsageReports": "sums by owner",
 }
 CACHES = {
     "agents_app/language_model.py": "descriptions of agents, of one owner's models",

@@ -1,7 +1,6 @@
 """The /usage route: its shape, its days and its refusals."""
 
 from datetime import UTC, datetime
-from types import SimpleNamespace
 
 import pytest
 from django.test import AsyncClient
@@ -14,7 +13,6 @@ from tests.unit.usage_app.records import record
 from usage_app.ledger import Ledger
 from usage_app.reports import UsageReports
 from usage_app.schemas import UsageReportOut
-from usage_app.usage import Usage
 
 URL = "/api/v1/usage"
 
@@ -29,8 +27,8 @@ def client(tmp_path, monkeypatch):
             record("2026-10-02", provider="mine"),
         ]
     )
-    usage = SimpleNamespace(reports=UsageReports(ledger))
-    monkeypatch.setattr("mochi_project.app._pool", SharedByAll(services_of({Usage: usage})))
+    services = services_of({UsageReports: UsageReports(ledger)})
+    monkeypatch.setattr("mochi_project.app._pool", SharedByAll(services))
     return AsyncClient()
 
 

@@ -8,29 +8,29 @@ import pytest
 from mochi_project.app import Services, build_services
 from mochi_project.configuration.loading import MochiSettings
 from usage_app.findings import budget_lines, budgets_finding, usage_findings
+from usage_app.ledger import Ledger
 from usage_app.record import UsageRecord
-from usage_app.usage import Usage, build_usage
 
 
 @pytest.fixture
-def usage(tmp_path: Path) -> Usage:
-    return build_usage(MochiSettings(data_dir=tmp_path))
+def usage(tmp_path: Path) -> Services:
+    return build_services(MochiSettings(data_dir=tmp_path))
 
 
-def found(usage: Usage) -> dict[str, tuple[str, str]]:
+def found(usage: Services) -> dict[str, tuple[str, str]]:
     return {each.check: (each.state, each.detail) for each in usage_findings(usage)}
 
 
-def note(usage: Usage, month: str) -> None:
+def note(usage: Services, month: str) -> None:
     values = {"provider": "mine", "model": "m", "purpose": "chat", "status": "ok"}
-    usage.ledger.append([UsageRecord(v=1, t=f"{month}-01T10:00:00.000Z", ms=5, **values)])
+    usage.get(Ledger).append([UsageRecord(v=1, t=f"{month}-01T10:00:00.000Z", ms=5, **values)])
 
 
-def test_nothing_is_in_order_too(usage: Usage) -> None:
+def test_nothing_is_in_order_too(usage: Services) -> None:
     assert found(usage) == {"usage": ("ok", "no model was called yet")}
 
 
-def test_it_is_said_what_there_is(usage: Usage, tmp_path: Path) -> None:
+def test_it_is_said_what_there_is(usage: Services, tmp_path: Path) -> None:
     for month in ("2026-10", "2026-11"):
         note(usage, month)
     prices = {"input_per_million": 1, "output_per_million": 1}
@@ -42,7 +42,7 @@ def test_it_is_said_what_there_is(usage: Usage, tmp_path: Path) -> None:
     }
 
 
-def test_prices_that_cannot_be_used_are_pointed_out(usage: Usage, tmp_path: Path) -> None:
+def test_prices_that_cannot_be_used_are_pointed_out(usage: Services, tmp_path: Path) -> None:
     (tmp_path / "prices.json").write_text('{"mine:*": 1}')
 
     state, detail = found(usage)["prices"]
@@ -50,9 +50,10 @@ def test_prices_that_cannot_be_used_are_pointed_out(usage: Usage, tmp_path: Path
     assert detail.startswith("prices.json, `mine:*`: it is an object (it is 1).")
 
 
-def test_a_ledger_that_cannot_be_read_is_pointed_out(usage: Usage) -> None:
-    usage.ledger.directory.parent.mkdir(parents=True)
-    usage.ledger.directory.write_text("no directory")
+def test_a_ledger_that_cannot_be_read_is_pointed_out(usage: Services) -> None:
+    directory = usage.get(Ledger).directory
+    directory.parent.mkdir(parents=True)
+    directory.write_text("no directory")
 
     assert found(usage)["usage"][0] == "note"
 

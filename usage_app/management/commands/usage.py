@@ -18,9 +18,10 @@ from mochi_project.screen_text import printable
 from models_app.prices import money
 from sessions_app.errors import StorageUnavailable, ValidationFailed
 from usage_app.findings import budget_lines
+from usage_app.prices import PriceList
 from usage_app.report import DIMENSIONS, Report, ReportQuery, Sums
+from usage_app.reports import UsageReports
 from usage_app.schemas import UsageParams, report_to_json
-from usage_app.usage import Usage
 
 _BAR_WIDTH = 40
 _CENT = Decimal("0.01")
@@ -51,13 +52,14 @@ class Command(ReportCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:  # noqa: ARG002
         """Sum up, and print."""
-        usage = current_services().get(Usage)
-        usage.prices.refresh()
-        if usage.prices.problem is not None:
-            self.stderr.write(printable(usage.prices.problem))
+        services = current_services()
+        prices = services.get(PriceList)
+        prices.refresh()
+        if prices.problem is not None:
+            self.stderr.write(printable(prices.problem))
         owner = None if options["all"] else principal().owner
         try:
-            report = usage.reports.report(_query(options, owner))
+            report = services.get(UsageReports).report(_query(options, owner))
         except (ValidationFailed, StorageUnavailable) as error:
             raise CommandError(error.message) from error
         if options["json"]:
@@ -67,7 +69,7 @@ class Command(ReportCommand):
             self.print_rich(shown)
         if report.total.estimated:
             self.print_rich(f"Of {report.total.estimated:,} calls the tokens are estimated.")
-        for line in budget_lines(current_services(), owner):
+        for line in budget_lines(services, owner):
             self.print_rich(Text(printable(line)))
         if not report.groups:
             self.stderr.write("No model was called.")
