@@ -1,21 +1,33 @@
 """Reads JSON files that a person wrote, and explains what is wrong with an entry."""
 
 import os
-from collections.abc import Callable, Iterable
-from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
-import msgspec
+from pydantic import BaseModel, TypeAdapter, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
-from sessions_app.decoding import NO_JSON, convert_to, decode_as
+from mochi_project.configuration.setting_errors import words_of
+from sessions_app.decoding import NO_JSON, decode_as
 from sessions_app.store.atomic import UnreadableFileError, read_regular
 
 MOST_BYTES = 1 << 20
 Entries = TypeVar("Entries")
 Stamp = tuple[int, int, int] | None
 _LONGEST_SHOWN = 50
-_KINDS = {Decimal: "a number", int: "a whole number", str: "a text"}
+
+
+class Entry(BaseModel, frozen=True):
+    """An entry of such a file, or a part of one, that says which fields it may have."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_known_fields(cls, value: Any) -> Any:
+        for name in value if isinstance(value, dict) else ():
+            if name not in cls.model_fields:
+                fields = ", ".join(f"`{field}`" for field in cls.model_fields)
+                raise ValueError(f"has no `{name[:_LONGEST_SHOWN]}`; fields are {fields}")
+        return value
 
 
 class InvalidFileError(ValueError):
@@ -33,13 +45,12 @@ def stamp_of(path: Path) -> Stamp:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def read_entries(path: Path, kind: type[Entries], explain: Callable[[Any], str | None]) -> Entries:
+def read_entries(path: Path, kind: TypeAdapter[Entries]) -> Entries:
     """Read a file. Blocks.
 
     Args:
         path: The file.
         kind: The type of its content.
-        explain: Returns a sentence about the first invalid entry of the parsed JSON.
 
     Raises:
         FileNotFoundError: It does not exist.
@@ -47,66 +58,29 @@ def read_entries(path: Path, kind: type[Entries], explain: Callable[[Any], str |
     """
     name = path.name
     try:
-        data = read_regular(path, limit=MOST_BYTES)
+        parsed = decode_as(read_regular(path, limit=MOST_BYTES), Any)
     except FileNotFoundError:
         raise
     except UnreadableFileError as error:
         raise InvalidFileError(f"{name} can't be read: {error.reason}.") from error
     except OSError as error:
         raise InvalidFileError(f"{name} can't be read: {error.strerror}.") from error
-    try:
-        parsed = decode_as(data, Any)
     except NO_JSON as error:
         raise InvalidFileError(f"{name} is not JSON: {error}.") from error
     try:
-        return decode_as(data, kind)
-    except msgspec.ValidationError as error:
-        raise InvalidFileError(explain(parsed) or f"{name}: {error}.") from error
+        return kind.validate_python(parsed)
+    except ValidationError as error:
+        raise InvalidFileError(f"{name}{_sentence(error.errors(include_url=False)[0])}.") from error
 
 
-def fault_in(entry: Any, kind: type[msgspec.Struct]) -> str | None:
-    """Return what keeps an entry from being of a type, as part of a sentence; None if nothing does.
-
-    Args:
-        entry: The parsed JSON.
-        kind: The type, without fields that have another name in JSON.
-    """
-    if not isinstance(entry, dict):
-        return f"it is an object (it is {_quoted(entry)})"
-    fields = {field.name: field for field in msgspec.structs.fields(kind)}
-    for name in entry:
-        if name not in fields:
-            return f"there is no `{name[:_LONGEST_SHOWN]}`; fields are {_joined(fields, 'and')}"
-    for name, field in fields.items():
-        if name not in entry:
-            if field.required:
-                return f"`{name}` is missing"
-        elif (fault := _fault_of_value(name, entry[name], field.type)) is not None:
-            return fault
-    return None
-
-
-def _fault_of_value(name: str, value: Any, kind: Any) -> str | None:
-    try:
-        convert_to(value, kind)
-    except msgspec.ValidationError as error:
-        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-            inner = fault_in(value, kind)
-            return f"`{name}`: {inner or error}"
-        if get_origin(kind) is Literal:
-            allowed = _joined(get_args(kind), "or")
-        else:
-            names = [words for each, words in _KINDS.items() if each in (kind, *get_args(kind))]
-            allowed = names[0] if names else f"something else: {error}"
-        return f"`{name}` is {allowed} (it is {_quoted(value)})"
-    return None
-
-
-def _joined(words: Iterable[str], last_by: str) -> str:
-    *first, last = (f"`{word}`" for word in words)
-    return f"{', '.join(first)} {last_by} {last}" if first else last
-
-
-def _quoted(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+def _sentence(fault: ErrorDetails) -> str:
+    """Return where a file is wrong, and how, as the end of a sentence."""
+    entry, *fields = [part for part in fault["loc"] if part != "[key]"] or [""]
+    at = f", entry {entry + 1}:" if isinstance(entry, int) else f", `{entry}`:" if entry else ""
+    field = f" `{'.'.join(map(str, fields))}`" if fields else " it" if at else ""
+    text = repr(fault["input"])
+    shown = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+    if fault["type"] == "model_type":
+        return f"{at}{field} must be an object (it is {shown})"
+    said = "" if fault["type"] in {"missing", "value_error"} else f" (it is {shown})"
+    return f"{at}{field} {words_of(fault)}{said}"

@@ -12,20 +12,26 @@ from collections.abc import Mapping
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-import msgspec
+from pydantic import AfterValidator, Field, TypeAdapter
 
 from models_app.language_model import Finished
-from usage_app.entry_faults import InvalidFileError, fault_in, read_entries
+from usage_app.entry_faults import Entry, read_entries
 from usage_app.name_patterns import literal_but_stars
 
 NAME = "prices.json"
 _MILLION = 1_000_000
-_HIGHEST = Decimal(1_000_000_000)
+Dollars = Annotated[Decimal, Field(ge=0, le=1_000_000_000)]
 
 
-class ModelPrices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+def _with_provider(name: str) -> str:
+    if ":" not in name and name != "*":
+        raise ValueError("has no provider in front, as in 'openai:gpt-5.1' or 'ollama:*'")
+    return name
+
+
+class ModelPrices(Entry):
     """The prices of a model, in US dollars per million tokens.
 
     Attributes:
@@ -38,11 +44,11 @@ class ModelPrices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         cache_write_1h_per_million: The price of those that it keeps for an hour; None for the same.
     """
 
-    input_per_million: Decimal
-    output_per_million: Decimal
-    cached_per_million: Decimal | None = None
-    cache_write_per_million: Decimal | None = None
-    cache_write_1h_per_million: Decimal | None = None
+    input_per_million: Dollars
+    output_per_million: Dollars
+    cached_per_million: Dollars | None = None
+    cache_write_per_million: Dollars | None = None
+    cache_write_1h_per_million: Dollars | None = None
 
     def cost_of(self, tokens: Finished) -> Decimal | None:
         """Return the cost of a call; None if its tokens are unknown."""
@@ -66,6 +72,9 @@ class ModelPrices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 def _or(price: Decimal | None, usual: Decimal) -> Decimal:
     return usual if price is None else price
+
+
+_PRICES = TypeAdapter(dict[Annotated[str, AfterValidator(_with_provider)], ModelPrices])
 
 
 class PriceTable:
@@ -102,31 +111,7 @@ def read_prices(path: Path) -> PriceTable:
         InvalidFileError: It can't be used.
     """
     try:
-        prices = read_entries(path, dict[str, ModelPrices], _fault_in)
+        prices: dict[str, ModelPrices] = read_entries(path, _PRICES)
     except FileNotFoundError:
         return NO_PRICES
-    for name, each in prices.items():
-        _check(name, each)
     return PriceTable(prices)
-
-
-def _fault_in(entries: Any) -> str | None:
-    """Return the sentence about the first entry that is not the prices of a model."""
-    if not isinstance(entries, dict):
-        return f'{NAME} is not an object with the prices of models, as in `{{"mine:*": {{...}}}}`.'
-    for name, entry in entries.items():
-        if (fault := fault_in(entry, ModelPrices)) is not None:
-            return f"{NAME}, `{name}`: {fault}."
-    return None
-
-
-def _check(name: str, prices: ModelPrices) -> None:
-    if ":" not in name and name != "*":
-        raise InvalidFileError(
-            f"{NAME}: '{name}' has no provider in front, as in 'openai:gpt-5.1' or 'ollama:*'."
-        )
-    for field, value in msgspec.structs.asdict(prices).items():
-        if value is not None and not (value.is_finite() and 0 <= value <= _HIGHEST):
-            raise InvalidFileError(
-                f"{NAME}, `{name}`: `{field}` is a price from 0 to {_HIGHEST:,} (it is {value})."
-            )

@@ -1,5 +1,7 @@
 """Turns validation errors of settings into a line for each variable."""
 
+import re
+
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -22,6 +24,9 @@ _MAY_HOLD_SECRETS = frozenset(
 )
 
 
+_SHOULD = re.compile("^(Input|List|String) should")
+
+
 class ConfigurationError(Exception):
     """A variable or flag has an unusable value; the message names it and says what is allowed."""
 
@@ -39,8 +44,13 @@ def sentences_on(error: ValidationError, prefix: str) -> str:
 def _sentence(item: ErrorDetails, prefix: str) -> str:
     path = [str(part) for part in item["loc"]]
     variable = f"{prefix}{'__'.join(path)}".upper()
-    message = item["msg"].removeprefix("Value error, ").partition(", unable to")[0]
-    message = message.replace("Input should be", "must be").replace("Field required", "is missing")
+    message = words_of(item)
     if item["type"] == "missing" or path[0] in _MAY_HOLD_SECRETS:
         return f"{variable} {message}"  # the value may hold a secret, or there is none
     return f"{variable} {message} (it is {str(item['input'])[:100]!r})"
+
+
+def words_of(item: ErrorDetails) -> str:
+    """Return what is wrong with a value, in our words."""
+    message = item["msg"].removeprefix("Value error, ").partition(", unable to")[0]
+    return _SHOULD.sub("must", message).replace("Field required", "is missing")

@@ -3,11 +3,14 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
+from pydantic import AfterValidator, Field, model_validator
 
+from mochi_project.principal import InvalidOwner, is_owner
 from models_app.prices import money
+from usage_app.entry_faults import Entry
 from usage_app.name_patterns import literal_but_stars
 
 Period = Literal["day", "month", "total"]
@@ -16,8 +19,19 @@ Unit = Literal["cost_usd", "tokens", "requests"]
 
 EACH_OWNER = "*"
 
+_HIGHEST = 10**15
+_OTHER_UNITS = 2
+Count = Annotated[int, Field(strict=True, ge=0, le=_HIGHEST)]
+Name = Annotated[str, Field(min_length=1, max_length=300)]
+
 _LATEST = ":latest"
 _DAY, _MONTH = len("2026-11-22"), len("2026-11")
+
+
+def _checked_owner(name: str) -> str:
+    if name != EACH_OWNER and not is_owner(name):
+        raise ValueError(f"{InvalidOwner(name)} `*` is each of them")
+    return name
 
 
 class Use(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,9 +66,7 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
 NOTHING = Use()
 
 
-class Scope(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class Scope(Entry):
     """The calls that a budget covers; without either, all of them.
 
     Attributes:
@@ -62,8 +74,16 @@ class Scope(
         provider: A provider: ``openai``, ``ollama``.
     """
 
-    model: str | None = None
-    provider: str | None = None
+    model: Name | None = None
+    provider: Name | None = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if self.model is not None and self.provider is not None:
+            raise ValueError("has both a model and a provider; name one of them")
+        if self.provider is not None and not set("*:").isdisjoint(self.provider):
+            raise ValueError(f"has '{self.provider}' for a provider: patterns go to `model`")
+        return self
 
     def covers(self, provider: str, model: str) -> bool:
         """Return whether the scope covers calls of a model, named without its provider."""
@@ -87,7 +107,7 @@ def _names_of(provider: str, model: str) -> list[str]:
     return [f"ollama:{model}", model, f"ollama:{bare}", bare]
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Budget(Entry):
     """A limit on the use of models; sets one of ``cost_usd``, ``tokens`` and ``requests``.
 
     Attributes:
@@ -102,11 +122,17 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     period: Period
     scope: Scope = Scope()
-    owner: str | None = None
-    cost_usd: Decimal | None = None
-    tokens: int | None = None
-    requests: int | None = None
+    owner: Annotated[str, AfterValidator(_checked_owner)] | None = None
+    cost_usd: Annotated[Decimal, Field(ge=0, le=_HIGHEST)] | None = None
+    tokens: Count | None = None
+    requests: Count | None = None
     action: Action = "refuse"
+
+    @model_validator(mode="after")
+    def _has_one_limit(self) -> Self:
+        if [self.cost_usd, self.tokens, self.requests].count(None) != _OTHER_UNITS:
+            raise ValueError("needs one of `cost_usd`, `tokens` and `requests`")
+        return self
 
     @property
     def unit(self) -> Unit:

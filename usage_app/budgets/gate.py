@@ -85,7 +85,7 @@ class BudgetStatus(msgspec.Struct, frozen=True, kw_only=True):
         spent = budget.shown(budget.part_of(self.spent)) if self.is_visible_to(owner) else None
         return BudgetExceeded(
             self.message(owner),
-            scope=msgspec.to_builtins(budget.scope),
+            scope=budget.scope.model_dump(exclude_none=True),
             period=budget.period,
             unit=budget.unit,
             limit=budget.shown(budget.limit),
@@ -245,7 +245,7 @@ class BudgetGate:
     ) -> BudgetStatus:
         budget, now = counters.budgets[index], self._now()
         return BudgetStatus(
-            budget=msgspec.structs.replace(budget, owner=owner),
+            budget=budget.model_copy(update={"owner": owner}),
             spent=counters.spent(index, owner, now),
             running=sum(
                 (

@@ -47,7 +47,7 @@ def test_prices_that_cannot_be_used_are_pointed_out(usage: Services, tmp_path: P
 
     state, detail = found(usage)["prices"]
     assert state == "note"
-    assert detail.startswith("prices.json, `mine:*`: it is an object (it is 1).")
+    assert detail.startswith("prices.json, `mine:*`: it must be an object (it is 1).")
 
 
 def test_a_ledger_that_cannot_be_read_is_pointed_out(usage: Services) -> None:

@@ -134,20 +134,20 @@ def test_changes_hold_without_a_restart(path):
 
 BAD = [
     ("{", "prices.json is not JSON: Input data was truncated."),
-    ("[]", "prices.json is not an object with the prices of models"),
+    ("[]", "prices.json must be a valid dictionary (it is [])."),
     ({"mine:*": {"input_per_million": 1}}, "`output_per_million` is missing."),
     (
         {"mine:*": {"input": 1, "output": 1}},
-        "prices.json, `mine:*`: there is no `input`; fields are `input_per_million`, `output_",
+        "prices.json, `mine:*`: it has no `input`; fields are `input_per_million`, `output_",
     ),
     (
         {"mine:*": {"input_per_million": -1, "output_per_million": 1}},
-        "is a price from 0 to 1,000,000,000 (it is -1).",
+        "`input_per_million` must be greater than or equal to 0 (it is -1).",
     ),
-    ({"mine:*": {"input_per_million": "NaN", "output_per_million": 1}}, "(it is NaN)"),
+    ({"mine:*": {"input_per_million": "NaN", "output_per_million": 1}}, "(it is 'NaN')"),
     (
         {"mine:*": {"input_per_million": "dear", "output_per_million": 1}},
-        "`input_per_million` is a number (it is 'dear').",
+        "`input_per_million` must be a valid decimal (it is 'dear').",
     ),
     ({"gpt-5.1": {"input_per_million": 1, "output_per_million": 1}}, "no provider in front"),
 ]

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta, timezone
 
-import msgspec
 import pytest
 
 from usage_app.budgets.budget import Budget, Scope, key_of, reset_after
@@ -68,4 +67,4 @@ def test_times_of_one_period_have_one_key():
     ],
 )
 def test_a_budget_is_said_in_words(limit, words):
-    assert str(msgspec.convert({"period": "day", **limit}, Budget)) == words
+    assert str(Budget.model_validate({"period": "day", **limit})) == words
