@@ -20,10 +20,9 @@ Synchronous views and middleware keep working as in stock Django. Works with Dja
 # (docs/decisions/0040); test_handler.py runs with the newest Django.
 
 import asyncio
-from collections.abc import Callable
-from contextlib import nullcontext
-from types import TracebackType
-from typing import IO, Any, Self
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, nullcontext
+from typing import IO, Any, cast
 
 from asgiref.sync import sync_to_async
 from django.core import signals
@@ -46,8 +45,11 @@ from mochi_project.keys.ring import KeyRing
 from mochi_project.principal import IN_SCOPE, acting_for
 
 
-class CancelledOnDisconnect:
-    """Cancels the current task when the client disconnects; clears the cancellation at the end.
+@asynccontextmanager
+async def cancelled_on_disconnect(
+    exchange: Exchange | None, receive: Receive
+) -> AsyncGenerator[None, None]:
+    """Cancel the current task when the client disconnects; clear the cancellation at the end.
 
     Other cancellations (the server's shutdown) are not cleared.
 
@@ -55,47 +57,34 @@ class CancelledOnDisconnect:
         exchange: Reports the disconnect; if None, a task waits for the ASGI message.
         receive: Receives ASGI messages.
     """
+    request = cast("asyncio.Task[Any]", asyncio.current_task())
+    has_left = False
 
-    __slots__ = ("_cancelled", "_exchange", "_receive", "_request", "_watcher")
+    def cancel() -> None:
+        nonlocal has_left
+        has_left = True
+        request.cancel()
 
-    def __init__(self, exchange: Exchange | None, receive: Receive) -> None:
-        self._request: asyncio.Task[Any] | None = None
-        self._exchange = exchange
-        self._receive = receive
-        self._watcher: asyncio.Task[None] | None = None
-        self._cancelled = False
-
-    async def __aenter__(self) -> Self:
-        self._request = asyncio.current_task()
-        if self._exchange is not None:
-            self._exchange.on_disconnect(self._cancel)
-        else:
-            self._watcher = asyncio.create_task(self._watch())
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
-        if self._exchange is not None:
-            self._exchange.on_disconnect(None)
-        elif self._watcher is not None:
-            self._watcher.cancel()
-        if not self._cancelled or self._request is None:
-            return False
-        return self._request.uncancel() == 0 and kind is asyncio.CancelledError
-
-    async def _watch(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
+    async def watch() -> None:
+        while (await receive())["type"] != "http.disconnect":
             pass
-        self._cancel()
+        cancel()
 
-    def _cancel(self) -> None:
-        self._cancelled = True
-        if self._request is not None:
-            self._request.cancel()
+    watcher = asyncio.create_task(watch()) if exchange is None else None
+    if exchange is not None:
+        exchange.on_disconnect(cancel)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not has_left or request.cancelling() > 1:
+            raise
+    finally:
+        if exchange is not None:
+            exchange.on_disconnect(None)
+        if watcher is not None:
+            watcher.cancel()
+        if has_left:
+            request.uncancel()
 
 
 _NO_CONTENT = 204
@@ -142,7 +131,7 @@ class AsyncHandler(ASGIHandler):
         exchange = Exchange.of(request.scope)
         watched: Callable[[], object] | None = None
         try:
-            async with CancelledOnDisconnect(exchange, receive):
+            async with cancelled_on_disconnect(exchange, receive):
                 response = await self.run_get_response(request)
                 if asks_head:
                     await self._send_head(response, send)
