@@ -4,10 +4,10 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from mochi_project.app import ServicePool, Services, install_pool
-from mochi_project.background.housekeeping import Housekeeper
+from mochi_project.background.housekeeping import Chore, Chores, Housekeeper
 from mochi_project.configuration.app_settings import AppSettings
 from mochi_project.principal import DEFAULT_OWNER
 
@@ -54,9 +54,10 @@ def install_services(services: Services | None) -> None:
 
 
 async def do_chores(services: Services, is_done: Callable[[], bool]) -> None:
-    """Have every chore done, until what is expected of them is."""
+    """Have every chore of an owner done, until what is expected of them is."""
     done = threading.Event()
-    services.get(Housekeeper).add("the last one", done.set)
+    of_owner = await asyncio.to_thread(services.get, Chores)
+    cast("dict[str, Chore]", of_owner.regular)["the last one"] = done.set
     chores = asyncio.create_task((await asyncio.to_thread(services.get, Housekeeper)).run())
     try:
         async with asyncio.timeout(30):

@@ -45,15 +45,11 @@ class Housekeeper:
 
     def __init__(self, pool: ServicePool, chores: Chores, owners: OwnerFolders) -> None:
         self._pool = pool
-        self._chores, self._urgent = dict(chores.regular), chores.urgent
+        self._chores, self._urgent = chores
         self._owners = owners
         self._rounds = Rounds(partial(owners.to_visit, "chores"))
         self._failing: set[tuple[str, str]] = set()
         self._stopped = False
-
-    def add(self, name: str, chore: Chore) -> None:
-        """Add a chore of the whole process; call before ``run``."""
-        self._chores[name] = chore
 
     async def run(
         self, interval_seconds: float = 60, *, urgent_seconds: float = URGENT_SECONDS

@@ -167,8 +167,7 @@ def owner_of(name: str) -> str | None:
 def _acting_for(name: bytes, principal: Principal, scope: Scope) -> Principal:
     """Return the principal of an admin who acts for another owner."""
     if "admin" not in principal.scopes:
-        missing = ScopeMissing("admin")
-        raise Refused(missing.code, missing.message, **missing.details)
+        raise Refused.of(ScopeMissing("admin"))
     try:
         acting = replace(principal, owner=name.decode("latin-1"))
     except InvalidOwner as error:

@@ -271,8 +271,7 @@ class Guard:
                 raise
             return None
         if needs.token and needs.scope is not None and needs.scope not in principal.scopes:
-            missing = ScopeMissing(needs.scope)
-            raise Refused(missing.code, missing.message, **missing.details)
+            raise Refused.of(ScopeMissing(needs.scope))
         return principal
 
 
@@ -282,8 +281,7 @@ def _variable(limit: str) -> str:
 
 def _too_large(needs: Needs, max_bytes: int) -> Refused:
     if needs.too_large is not None:
-        error = needs.too_large(max_bytes)
-        return Refused(error.code, error.message, **error.details)
+        return Refused.of(needs.too_large(max_bytes))
     message = messages.body_too_large(max_bytes, _variable(needs.limit))
     return Refused("PAYLOAD_TOO_LARGE", message, max_bytes=max_bytes)
 

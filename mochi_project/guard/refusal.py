@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, Self
 
 from mochi_project.asgi_types import Receive, Scope, Send
 from mochi_project.errors import messages
 from mochi_project.errors.formats import ErrorAnswer, error_answer
 from mochi_project.guard.response_headers import Headers
 from mochi_project.guard.root_path import path_below_root
+from sessions_app.errors import MochiError
 
 # How long the rest of a refused body is read and discarded, so that a client still sending reads
 # the refusal instead of getting a connection reset.
@@ -28,6 +29,11 @@ class Refused(Exception):
         self.code = code
         self.message = message
         self.details = details
+
+    @classmethod
+    def of(cls, error: MochiError) -> Self:
+        """Return the refusal that a domain error is."""
+        return cls(error.code, error.message, retryable=error.retryable, **error.details)
 
 
 async def send_refusal(

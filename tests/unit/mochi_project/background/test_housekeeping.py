@@ -89,12 +89,6 @@ async def test_what_fails_again_after_it_had_worked_is_said_again(caplog):
     assert len(caplog.records) == 2
 
 
-async def test_a_chore_that_was_added_is_done():
-    added, housekeeper = Chore(), keeper({})
-    housekeeper.add("added", added)
-    await keep(housekeeper, added.done(2), interval_seconds=0)
-
-
 class Owners(ServicePool):
     """Has services of each owner whose only chores are to write down for whom they are done."""
 
