@@ -26,10 +26,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from mochi_project.version import VERSION
+from sessions_app.decoding import convert_to
 from sessions_app.json_schema import find_fault
 from tools_app.elicitation import AskPerson, InputGiven
 from tools_app.mcp.config import HttpSpec, StdioSpec
-from tools_app.mcp.descriptions import OUTPUT_SCHEMAS, REFUSED, RESULT
+from tools_app.mcp.descriptions import RESULT
 from tools_app.mcp.elicitation import (
     OpenCalls,
     needed_by_error,
@@ -45,13 +46,12 @@ from tools_app.mcp.remote import (
     CallHeaders,
     RemoteError,
     RemoteListing,
-    RemoteResult,
     RemoteTool,
 )
 from tools_app.mcp.results import json_text, result_of
 from tools_app.mcp.stderr import ErrorOutput
 from tools_app.mcp.stdio import stdio_transport
-from tools_app.toolset import OnProgress, ToolProgress
+from tools_app.toolset import OnProgress, ToolProgress, ToolResult
 
 _MAX_PAGES = 100
 _FIRST_PAUSE_SECONDS = 1.0
@@ -151,9 +151,10 @@ class SdkConnection:
         size, cursor = 0, None
         for _ in range(_MAX_PAGES):
             page = await self._page(cursor)
-            refused += (page.meta or {}).get(REFUSED, ())[: MAX_TOOLS - len(refused)]
-            outputs = (page.meta or {}).get(OUTPUT_SCHEMAS, {})
-            for tool in (_remote_tool(tool, outputs.get(tool.name)) for tool in page.tools):
+            listed = convert_to((page.meta or {}).get(RESULT, {}), RemoteListing)
+            refused += listed.refused[: MAX_TOOLS - len(refused)]
+            names = {tool.name for tool in page.tools}  # the SDK drops some, for their headers
+            for tool in (tool for tool in listed.tools if tool.name in names):
                 size += len(msgspec.json.encode(tool))
                 if len(tools) == MAX_TOOLS or size > MAX_LISTING_BYTES:
                     return RemoteListing(tools=tools, refused=refused, cut=True)
@@ -170,7 +171,7 @@ class SdkConnection:
         on_progress: OnProgress,
         ask: AskPerson,
         given: InputGiven | None = None,
-    ) -> RemoteResult:
+    ) -> ToolResult:
         """Call a tool by the server's name for it; the server is notified of a cancellation.
 
         Bypasses the client's ``call_tool``, which validates results against the server's schema on
@@ -307,26 +308,9 @@ async def _follow(client: Client, on_change: Callable[[], None]) -> None:
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
 
-def _remote_tool(tool: types.Tool, output_schema: Mapping[str, Any] | None) -> RemoteTool:
-    hints = tool.annotations or types.ToolAnnotations()
-    return RemoteTool(
-        name=tool.name,
-        description=tool.description or tool.title or "",
-        input_schema=tool.input_schema,
-        read_only=hints.read_only_hint is True,
-        destructive=hints.destructive_hint is not False,
-        title=tool.title,
-        icons=[
-            {"src": icon.src, "mimeType": icon.mime_type, "sizes": icon.sizes or []}
-            for icon in tool.icons or ()
-        ],
-        output_schema=output_schema,
-    )
-
-
 def _result(
     ran: Mapping[str, Any], name: str, schema: Mapping[str, Any] | None, refused: Sequence[str]
-) -> RemoteResult:
+) -> ToolResult:
     """Return a result, with a sentence if its structured content does not fit. Blocks."""
     structured, notes = ran.get("structuredContent"), list[str]()
     if ran.get("isError"):

@@ -15,21 +15,16 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERS
 
 from tools_app.mcp.limits import MAX_LISTING_BYTES, MAX_TOOLS
 from tools_app.mcp.messages import BARE
-from tools_app.mcp.remote import mapping
+from tools_app.mcp.remote import RemoteListing, RemoteTool, mapping
 
-REFUSED = "mochi-server/refused"
-"""The key of what was refused, in the ``_meta`` of a list of tools: names with reasons."""
-OUTPUT_SCHEMAS = "mochi-server/output-schemas"
-"""The key of the schemas of results by tool, which the SDK does not need and is strict with."""
 RESULT = "mochi-server/result"
-"""The key of a result, in the ``_meta`` of the empty one that the SDK sees."""
+"""The key of a result, in the ``_meta`` of the one that the SDK sees."""
 
 _COMPLETE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 MAX_ICON_CHARS = 32_768
 """The size of an icon, which is an address or an image in Base64."""
 _MOST_ICONS = 4
 _ICON = re.compile(r"https://|data:image/[a-z+.-]+[;,]", re.IGNORECASE)
-_HINTS = ("readOnlyHint", "destructiveHint")
 
 
 def fit_initialization(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,20 +54,18 @@ def fit_call(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fit_tools(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a page of tools of which every one is well-formed, and what was refused.
+    """Return a page of tools as the SDK needs it, with the tools and what was refused in ``_meta``.
 
     Of what is beyond a limit, one more tool is returned, so that the list is seen to be cut.
     """
     listed = result.get("tools", result.get(BARE))
     if not isinstance(listed, list):
         return {"tools": listed}  # which the SDK refuses
-    tools, refused, outputs, size = [], [], {}, 0
+    tools, refused, size = [], [], 0
     for raw in listed[: MAX_TOOLS + 1]:
         try:
             tools.append(_tool(mapping(raw)))
-            if isinstance(output := mapping(raw).get("outputSchema"), Mapping):
-                outputs[tools[-1]["name"]] = output
-            size += len(msgspec.json.encode([tools[-1], output]))
+            size += len(msgspec.json.encode(tools[-1]))
         except (_RefusedError, RecursionError) as error:
             refused.append((str(mapping(raw).get("name") or ""), str(error)))
         if size > MAX_LISTING_BYTES:
@@ -82,8 +75,9 @@ def fit_tools(result: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **_COMPLETE,
         **more,
-        "tools": tools,
-        "_meta": {REFUSED: refused, OUTPUT_SCHEMAS: outputs},
+        "tools": [{"name": tool.name, "inputSchema": tool.input_schema} for tool in tools],
+        # As plain values: the SDK dumps what it has validated.
+        "_meta": {RESULT: msgspec.to_builtins(RemoteListing(tools=tools, refused=refused))},
     }
 
 
@@ -107,27 +101,35 @@ class _RefusedError(ValueError):
     """Why a tool can't be offered, as a sentence."""
 
 
-def _tool(raw: Mapping[str, Any]) -> dict[str, Any]:
+def _tool(raw: Mapping[str, Any]) -> RemoteTool:
     name, hints = raw.get("name"), mapping(raw.get("annotations"))
     if not isinstance(name, str) or not name:
         raise _RefusedError("It has no name.")
     if mapping(raw.get("execution")).get("taskSupport") == "required":
         raise _RefusedError("It runs only as a task, which is not offered.")
-    texts = {key: raw[key] for key in ("title", "description") if isinstance(raw.get(key), str)}
-    return {
-        "name": name,
-        **texts,
-        **({"icons": icons} if (icons := _icons(raw.get("icons"))) else {}),
-        "inputSchema": _arguments(raw.get("inputSchema", raw.get("input_schema"))),
-        "annotations": {key: hints[key] for key in _HINTS if isinstance(hints.get(key), bool)},
-    }
+    title, description = (_text(raw.get(key)) for key in ("title", "description"))
+    output = raw.get("outputSchema")
+    return RemoteTool(
+        name=name,
+        description=description or title or "",
+        input_schema=_arguments(raw.get("inputSchema", raw.get("input_schema"))),
+        read_only=hints.get("readOnlyHint") is True,
+        destructive=hints.get("destructiveHint") is not False,
+        title=title,
+        icons=_icons(raw.get("icons")),
+        output_schema=output if isinstance(output, Mapping) else None,
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _icons(raw: object) -> list[dict[str, Any]]:
     """Return the first icons that a page can show without asking an unsafe address."""
     icons = [icon for icon in map(mapping, raw if isinstance(raw, list) else ()) if _is_safe(icon)]
     return [
-        {"src": icon["src"], **{key: icon[key] for key in ("mimeType", "sizes") if key in icon}}
+        {"src": icon["src"], "mimeType": icon.get("mimeType"), "sizes": icon.get("sizes", [])}
         for icon in icons[:_MOST_ICONS]
     ]
 

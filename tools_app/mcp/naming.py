@@ -81,61 +81,43 @@ class NamedTools(msgspec.Struct, frozen=True, kw_only=True):
         return [name for name, tool in self.tools.items() if not tool.is_linked]
 
 
-def name_listing(server: str, listing: RemoteListing, options: ServerOptions) -> NamedTools:
-    """Name the tools of a server's list, with what was refused of it, and add those of ours."""
-    trusted = options.trusted
-    instructions = listing.instructions if options.instructions else None
-    named = name_tools(server, listing.tools, trusted=trusted, instructions=instructions)
-    faults = [(f"{server}{SEPARATOR}{name}", reason) for name, reason in listing.refused]
-    faults += [(server, _CUT)] if listing.cut else []
-    more = [refused_tool(server, name, reason) for name, reason in faults]
-    tools = {**named.tools}
-    if listing.has_resources:
-        for tool in _resource_tools(server, trusted=trusted, listed=options.resources):
-            tools.setdefault(tool.name, tool)
-    return msgspec.structs.replace(named, tools=tools, invalid=[*named.invalid, *more])
-
-
-def name_tools(
-    server: str,
-    remote: Sequence[RemoteTool],
-    *,
-    trusted: bool = False,
-    instructions: str | None = None,
-) -> NamedTools:
-    """Name each tool of the server, or refuse it with the reason.
+def name_tools(server: str, listing: RemoteListing, options: ServerOptions) -> NamedTools:
+    """Name each tool of a server, or refuse it with the reason, and add those of ours.
 
     Args:
         server: The server's name in ``mcp.json``.
-        remote: Its tools, as it describes them.
-        trusted: Whether its annotations of effects count.
-        instructions: What it wants models to know.
+        listing: Its tools, as it describes them.
+        options: What its entry says of it.
     """
-    instructions = _clean(instructions or "", MAX_INSTRUCTIONS_BYTES) or None
+    trusted, told = options.trusted, listing.instructions if options.instructions else None
+    instructions = _clean(told or "", MAX_INSTRUCTIONS_BYTES) or None
     tools: dict[str, Tool] = {}
     remote_names: dict[str, str] = {}
-    invalid: list[InvalidTool] = []
-    odd = {tool.name for tool in remote if _ODD.search(tool.name)}
-    plain = {_name(server, tool.name) for tool in remote if tool.name not in odd}
-    for tool in remote:
+    refused: list[tuple[str, str]] = []
+    odd = {tool.name for tool in listing.tools if _ODD.search(tool.name)}
+    plain = {_name(server, tool.name) for tool in listing.tools if tool.name not in odd}
+    for tool in listing.tools:
         name, reason = _name(server, tool.name), _refusal(tool)
         if name is None:
             reason = reason or "Its name is too long behind the server's."
         elif name in tools or (tool.name in odd and name in plain):  # "a.b" is not "a_b"
             reason = "Another tool of this server has the same name, as far as it can be kept."
         if name is None or reason is not None:
-            full = f"{server}{SEPARATOR}{_ODD.sub('_', tool.name)}"
-            invalid.append(refused_tool(server, full, reason or ""))
+            refused.append((f"{server}{SEPARATOR}{_ODD.sub('_', tool.name)}", reason or ""))
             continue
         tools[name] = _tool(name, server, tool, trusted=trusted, instructions=instructions)
         remote_names[name] = tool.name
-    return NamedTools(tools=tools, remote_names=remote_names, invalid=invalid)
-
-
-def refused_tool(server: str, name: str, reason: str) -> InvalidTool:
-    """Return the entry of a tool that can't be offered."""
-    shown = name[:MAX_NAME_CHARS]
-    return InvalidTool(name=shown, file=f"mcp.json: {server}", reason=reason)
+    refused += [(f"{server}{SEPARATOR}{name}", reason) for name, reason in listing.refused]
+    refused += [(server, _CUT)] if listing.cut else []
+    if listing.has_resources:
+        for own in _resource_tools(server, trusted=trusted, listed=options.resources):
+            tools.setdefault(own.name, own)
+    file = f"mcp.json: {server}"
+    return NamedTools(
+        tools=tools,
+        remote_names=remote_names,
+        invalid=[InvalidTool(name=n[:MAX_NAME_CHARS], file=file, reason=why) for n, why in refused],
+    )
 
 
 def server_of(tool_name: str) -> str | None:

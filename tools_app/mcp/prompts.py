@@ -120,6 +120,5 @@ def _prompt(raw: Mapping[str, Any]) -> McpPrompt | None:
 
 def _text(message: Mapping[str, Any]) -> PromptText:
     role = "assistant" if message.get("role") == "assistant" else "user"
-    return PromptText(
-        role=role, content=result_of({"content": message.get("content")}, "prompt").text
-    )
+    content = result_of({"content": message.get("content")}, "prompt").result or ""
+    return PromptText(role=role, content=content)

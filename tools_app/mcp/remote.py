@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 
 from tools_app.elicitation import InputNeeded
-from tools_app.toolset import ToolFile
 
 
 class RemoteTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,18 +48,6 @@ class RemoteListing(msgspec.Struct, frozen=True, kw_only=True):
     cut: bool = False
     instructions: str | None = None
     has_resources: bool = False
-
-
-class RemoteResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a call: text, files, and whether the server reports a failure.
-
-    The links are the addresses of resources that it names.
-    """
-
-    text: str
-    is_error: bool = False
-    files: Sequence[ToolFile] = ()
-    links: tuple[str, ...] = ()
 
 
 class RemoteError(Exception):

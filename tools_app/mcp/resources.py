@@ -11,15 +11,14 @@ from sessions_app.decoding import convert_to
 from sessions_app.errors import ValidationFailed
 from tools_app.mcp.naming import ReadResource
 from tools_app.mcp.prompts import list_entries
-from tools_app.mcp.remote import RemoteResult
 from tools_app.mcp.results import result_of
 from tools_app.mcp.server import ManagedServer
-from tools_app.toolset import Tool, ToolInvocation
+from tools_app.toolset import Tool, ToolInvocation, ToolResult
 
 
 async def use_resources(
     server: ManagedServer, tool: Tool, invocation: ToolInvocation
-) -> RemoteResult:
+) -> ToolResult:
     """List the resources of a server, or read one that a result of the session links to.
 
     Raises:

@@ -10,12 +10,13 @@ from typing import Any
 
 from sessions_app.attachments.base64_text import InvalidBase64, begin_of_base64, decode_base64
 from sessions_app.surrogates import join_surrogates
+from tools_app.errors import EXECUTION_FAILED
 from tools_app.file_names import file_name, mention, name_in
 from tools_app.limits import MAX_OUTPUT_BYTES
 from tools_app.mcp.limits import MAX_BLOCKS, MAX_LINK_BYTES, MAX_MESSAGE_BYTES
-from tools_app.mcp.remote import RemoteResult, mapping
+from tools_app.mcp.remote import mapping
 from tools_app.output_limit import cut, whole_of
-from tools_app.toolset import ToolFile
+from tools_app.toolset import ToolFile, ToolResult
 
 _MAX_BLOCK_BYTES = 16_384
 _NO_OUTPUT = "The tool ran and returned nothing."
@@ -23,7 +24,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _FRAME = frozenset({"content", "isError", "is_error", "structuredContent", "resultType", "_meta"})
 
 
-def result_of(result: Mapping[str, Any], tool_name: str, notes: Sequence[str] = ()) -> RemoteResult:
+def result_of(result: Mapping[str, Any], tool_name: str, notes: Sequence[str] = ()) -> ToolResult:
     """Return the result: text blocks unchanged, files by their names, other blocks described.
 
     Structured content is used only without text; servers with both send the same twice.
@@ -48,10 +49,16 @@ def result_of(result: Mapping[str, Any], tool_name: str, notes: Sequence[str] = 
             parts.append(json_text(rest, limit=MAX_MESSAGE_BYTES))
     is_error = result.get("isError", result.get("is_error"))
     text = "\n".join([*(parts or [_NO_OUTPUT]), *notes])
-    return RemoteResult(
-        text=cut(text),
-        is_error=is_error is True or is_error == "true",
-        files=[*files, *whole_of(text)],
+    files += whole_of(text)
+    if is_error is True or is_error == "true":
+        words = cut(text) or "The tool failed."
+        return ToolResult(
+            success=False, error_message=words, error_code=EXECUTION_FAILED, files=files
+        )
+    return ToolResult(
+        success=True,
+        result=cut(text),
+        files=files,
         links=bounded_links(
             str(_word(block, "uri"))
             for block in blocks[:MAX_BLOCKS]

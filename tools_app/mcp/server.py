@@ -26,11 +26,11 @@ from tools_app.mcp.call_time import call_time
 from tools_app.mcp.config import HttpSpec, StdioSpec
 from tools_app.mcp.limits import McpLimits
 from tools_app.mcp.login import ServerLogin
-from tools_app.mcp.naming import NamedTools, name_listing
+from tools_app.mcp.naming import NamedTools, name_tools
 from tools_app.mcp.redaction import MAX_ERROR_CHARS, redacted
-from tools_app.mcp.remote import CallHeaders, RemoteError, RemoteResult, cause_of
+from tools_app.mcp.remote import CallHeaders, RemoteError, cause_of
 from tools_app.mcp.stderr import ErrorOutput
-from tools_app.toolset import ToolInvocation, ToolProgress
+from tools_app.toolset import ToolInvocation, ToolProgress, ToolResult
 
 if TYPE_CHECKING:
     from tools_app.mcp.connection import SdkConnection
@@ -114,7 +114,7 @@ class ManagedServer:
                     await self._state_changed.wait()
         return self.state == "ready"
 
-    async def call_tool(self, invocation: ToolInvocation) -> RemoteResult:
+    async def call_tool(self, invocation: ToolInvocation) -> ToolResult:
         """Call a tool, unless it has changed since it was offered.
 
         The time stands still while a person is asked.
@@ -322,7 +322,7 @@ class ManagedServer:
             self._clock.reschedule(_now())
 
     async def _list(self, connection: "SdkConnection") -> None:
-        self.named = name_listing(self.name, await connection.list_tools(), self.spec)
+        self.named = name_tools(self.name, await connection.list_tools(), self.spec)
 
     async def _pause(self) -> None:
         if self._needs_login() is not None:

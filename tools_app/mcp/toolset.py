@@ -160,16 +160,7 @@ class McpTools:
             return msgspec.structs.replace(failure, needs=error.needs)
         if server.login is not None:
             await server.login.note_success()
-        if result.is_error:
-            failure = _failure(server, result.text or "The tool failed.", EXECUTION_FAILED)
-            return msgspec.structs.replace(failure, files=result.files)
-        return ToolResult(
-            success=True,
-            result=result.text,
-            server=server.name,
-            files=result.files,
-            links=result.links,
-        )
+        return msgspec.structs.replace(result, server=server.name)
 
     async def _server_with(self, tool_name: str) -> ManagedServer:
         """Return the server of a tool; ``ToolNotFound`` if it is known to have no such tool."""

@@ -6,8 +6,9 @@ from sessions_app.messages import ToolCall, ToolSpec
 from sessions_app.session import SessionMetadata, ToolSettings
 from tools_app.available_tools import choose_tools
 from tools_app.digests import changed_tools, digest_of, with_approved, with_first_uses
+from tools_app.mcp.config import ServerOptions
 from tools_app.mcp.naming import name_tools
-from tools_app.mcp.remote import RemoteTool
+from tools_app.mcp.remote import RemoteListing, RemoteTool
 from tools_app.toolset import Tool, ToolListing
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"enum": [1, 2]}}}
@@ -41,7 +42,8 @@ def test_a_digest_tells_name_description_and_schema_but_no_order_of_keys() -> No
 def test_tools_of_servers_have_digests() -> None:
     def named(description: str) -> Tool:
         remote = RemoteTool(name="run", description=description, input_schema={})
-        return name_tools("srv", [remote]).tools["srv__run"]
+        listing = RemoteListing(tools=[remote])
+        return name_tools("srv", listing, ServerOptions()).tools["srv__run"]
 
     assert named("Runs.").digest == named("Runs.").digest
     assert named("Runs.").digest != named("Walks.").digest

@@ -116,6 +116,6 @@ async def test_a_schema_that_takes_hours_costs_two_seconds(lab):
 
 
 def test_a_note_comes_after_the_text_and_after_no_text():
-    assert result_of({"content": "ran"}, "run", ["[Note.]"]).text == "ran\n[Note.]"
+    assert result_of({"content": "ran"}, "run", ["[Note.]"]).result == "ran\n[Note.]"
     empty = result_of({"content": []}, "run", ["[Note.]"])
-    assert empty.text == "The tool ran and returned nothing.\n[Note.]"
+    assert empty.result == "The tool ran and returned nothing.\n[Note.]"

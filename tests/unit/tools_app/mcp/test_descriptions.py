@@ -1,5 +1,6 @@
 """Descriptions of tools in the forms in which servers send them."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,12 +8,13 @@ from mcp_types import methods
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
 from tools_app.mcp.descriptions import (
-    REFUSED,
+    RESULT,
     fit_call,
     fit_initialization,
     fit_tools,
 )
 from tools_app.mcp.limits import MAX_LISTING_BYTES
+from tools_app.mcp.remote import RemoteListing, RemoteTool
 
 NONE = {"type": "object", "properties": {}}
 TEXT = {"type": "string"}
@@ -33,14 +35,25 @@ JSON = st.recursive(
 def read(schema):
     tool = {"name": "t", "inputSchema": schema}
     fitted = fit_tools({"tools": [tool]})
-    assert not fitted["_meta"][REFUSED]
-    return fitted["tools"][0]["inputSchema"]
+    [sent] = fitted["tools"]
+    [kept] = listing_of(fitted).tools
+    assert not listing_of(fitted).refused
+    assert sent["inputSchema"] == kept.input_schema
+    return kept.input_schema
+
+
+def tools_of(*tools):
+    return listing_of(fit_tools({"tools": [*tools]})).tools
+
+
+def listing_of(fitted):
+    return msgspec.convert(fitted["_meta"][RESULT], RemoteListing)
 
 
 def refusal(tool):
     fitted = fit_tools({"tools": [tool]})
     assert not fitted["tools"]
-    return fitted["_meta"][REFUSED][0][1]
+    return listing_of(fitted).refused[0][1]
 
 
 @pytest.mark.parametrize("schema", [None, {}, [], True, False, ""])
@@ -118,8 +131,8 @@ def test_odd_texts_hints_and_schemas_of_results_are_left_out():
         "icons": 5,
     }
 
-    assert fit_tools({"tools": [tool]})["tools"] == [
-        {"name": "t", "inputSchema": NONE, "annotations": {"destructiveHint": False}}
+    assert tools_of(tool) == [
+        RemoteTool(name="t", description="", input_schema=NONE, destructive=False, icons=[])
     ]
 
 
@@ -139,18 +152,19 @@ def test_odd_texts_hints_and_schemas_of_results_are_left_out():
 def test_icons_at_addresses_that_nobody_should_open_are_left_out(source):
     fine = {"src": "https://icons.example/a.png", "sizes": ["48x48"], "more": 1}
 
-    fitted = fit_tools({"tools": [{"name": "t", "icons": [{"src": source}, 5, fine]}]})
+    [tool] = tools_of({"name": "t", "icons": [{"src": source}, 5, fine]})
 
-    [tool] = fitted["tools"]
-    assert tool["icons"] == [{"src": "https://icons.example/a.png", "sizes": ["48x48"]}]
+    assert tool.icons == [
+        {"src": "https://icons.example/a.png", "mimeType": None, "sizes": ["48x48"]}
+    ]
 
 
 def test_of_many_icons_the_first_are_kept():
     icons = [{"src": f"data:image/svg+xml;base64,{n}"} for n in range(9)]
 
-    fitted = fit_tools({"tools": [{"name": "t", "icons": icons}]})
+    [tool] = tools_of({"name": "t", "icons": icons})
 
-    assert fitted["tools"][0]["icons"] == icons[:4]
+    assert [icon["src"] for icon in tool.icons] == [icon["src"] for icon in icons[:4]]
 
 
 def test_a_tool_that_runs_only_as_a_task_is_refused():
@@ -160,7 +174,7 @@ def test_a_tool_that_runs_only_as_a_task_is_refused():
     fitted = fit_tools({"tools": [tool, optional]})
 
     assert [tool["name"] for tool in fitted["tools"]] == ["u"]
-    assert fitted["_meta"][REFUSED] == [("t", "It runs only as a task, which is not offered.")]
+    assert listing_of(fitted).refused == [("t", "It runs only as a task, which is not offered.")]
 
 
 def test_a_page_beyond_the_limit_is_cut():

@@ -2,12 +2,19 @@
 
 import pytest
 
-from tools_app.mcp.naming import name_tools, server_of
-from tools_app.mcp.remote import RemoteTool
+from tools_app.mcp import naming
+from tools_app.mcp.config import ServerOptions
+from tools_app.mcp.naming import server_of
+from tools_app.mcp.remote import RemoteListing, RemoteTool
 
 
 def remote(name, schema=None, **more):
     return RemoteTool(name=name, description="", input_schema=schema or {}, **more)
+
+
+def name_tools(server, tools, *, trusted=False, instructions=None):
+    listing = RemoteListing(tools=tools, instructions=instructions)
+    return naming.name_tools(server, listing, ServerOptions(trusted=trusted))
 
 
 def test_a_tool_is_named_after_its_server_and_belongs_to_its_group():

@@ -21,7 +21,7 @@ def text(value):
 
 
 def test_texts_are_joined():
-    assert result(text("one"), text("two")).text == "one\ntwo"
+    assert result(text("one"), text("two")).result == "one\ntwo"
 
 
 def image(data, kind="image/png"):
@@ -41,7 +41,7 @@ def test_what_is_neither_text_nor_file_is_described():
     shown = result(audio, link, page)
 
     assert shown.files == []
-    assert shown.text.split("\n") == [
+    assert shown.result.split("\n") == [
         "[audio/wav, 3 bytes]",
         "[resource, a, file:///a, text/plain]",
         "[resource, x:1]",
@@ -55,7 +55,7 @@ def test_images_and_files_are_taken_out_and_named_where_they_were():
 
     shown = result(*sent, report, blob(b"\0\0", "x:"))
 
-    assert shown.text.split("\n") == [
+    assert shown.result.split("\n") == [
         "Before:",
         f"[see.png, {len(png())} bytes]",
         "After:",
@@ -76,23 +76,23 @@ def test_what_is_no_base64_is_said_to_be_none():
 
     shown = result(*({"type": "image", "data": data, "mimeType": "image/png"} for data in texts))
 
-    assert shown.text.split("\n") == ["[image/png, not valid Base64]"] * 3
+    assert shown.result.split("\n") == ["[image/png, not valid Base64]"] * 3
     assert shown.files == []
 
 
 def test_structured_content_is_shown_where_there_is_no_text():
-    assert result(structuredContent={"a": [1, "ä"]}).text == '{"a":[1,"ä"]}'
-    assert result(text("a is 1"), structuredContent={"a": 1}).text == "a is 1"
+    assert result(structuredContent={"a": [1, "ä"]}).result == '{"a":[1,"ä"]}'
+    assert result(text("a is 1"), structuredContent={"a": 1}).result == "a is 1"
 
 
 def test_an_error_is_one():
-    assert result(text("no"), isError=True).is_error
+    assert not result(text("no"), isError=True).success
 
 
 def test_a_long_text_is_cut_with_a_marker_and_no_character_is_broken():
     shown = result(text("ä" * MAX_OUTPUT_BYTES))
 
-    assert shown.text.startswith("ä" * (MAX_OUTPUT_BYTES // 2) + "\n\n[cut: 65,536 of 131,072 ")
+    assert shown.result.startswith("ä" * (MAX_OUTPUT_BYTES // 2) + "\n\n[cut: 65,536 of 131,072 ")
     assert [file.data for file in shown.files] == [("ä" * MAX_OUTPUT_BYTES).encode()]
 
 
@@ -101,7 +101,7 @@ def test_long_structured_content_is_whole_beside_its_beginning():
 
     shown = result(structuredContent=value)
 
-    assert shown.text.startswith('{"rows":[{"n":0},')
+    assert shown.result.startswith('{"rows":[{"n":0},')
     [whole] = shown.files
     assert (whole.name, json.loads(whole.data)) == (WHOLE_RESULT, value)
 
@@ -128,12 +128,12 @@ def test_long_structured_content_is_whole_beside_its_beginning():
     ],
 )
 def test_whatever_came_is_shown(sent, shown):
-    assert result_of(sent, "see").text == shown
+    assert result_of(sent, "see").result == shown
 
 
 def test_only_true_is_an_error():
-    assert [result_of({"isError": value}, "t").is_error for value in (True, "true")] == [True] * 2
-    assert not any(result_of({"isError": value}, "t").is_error for value in (None, 0, "no", {}))
+    assert not any(result_of({"isError": value}, "t").success for value in (True, "true"))
+    assert all(result_of({"isError": value}, "t").success for value in (None, 0, "no", {}))
 
 
 def test_a_data_url_is_an_image():
@@ -144,7 +144,7 @@ def test_a_data_url_is_an_image():
 
 
 def test_an_unknown_block_is_shown_in_part():
-    shown = result({"type": "video", "data": "x" * 1_000_000}, text("after")).text
+    shown = result({"type": "video", "data": "x" * 1_000_000}, text("after")).result
 
     assert len(shown) < 20_000
     assert "[cut:" in shown
@@ -156,7 +156,7 @@ def test_of_millions_of_values_only_the_beginning_is_encoded():
 
 
 def test_of_many_blocks_the_first_are_shown():
-    shown = result(*["x"] * (MAX_BLOCKS + 5)).text
+    shown = result(*["x"] * (MAX_BLOCKS + 5)).result
 
     assert shown.endswith("x\n[5 further blocks are not shown]")
     assert shown.count("x\n") == MAX_BLOCKS
