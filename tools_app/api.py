@@ -4,7 +4,6 @@ import logging
 from http import HTTPStatus
 from typing import Any
 
-import msgspec
 from django.http import HttpRequest, HttpResponse
 from ninja import Status
 
@@ -19,7 +18,7 @@ from tools_app.execution_log import ExecutionLog, statistics
 from tools_app.folder import FolderTools
 from tools_app.mcp.logins import LoginFailed, McpLogins, come_back_of
 from tools_app.mcp.prompts import get_prompt, list_prompts
-from tools_app.mcp.toolset import McpServer, McpTools
+from tools_app.mcp.toolset import McpTools
 from tools_app.payloads import listing_payload, tool_payload
 from tools_app.schemas import (
     LoginBegunOut,
@@ -115,11 +114,11 @@ async def list_servers(request: HttpRequest) -> dict[str, Any]:
     return {"servers": [_shown(server) for server in await service(McpTools).servers()]}
 
 
-def _shown(server: McpServer) -> McpServer:
+def _shown(server: McpServerOut) -> McpServerOut:
     """Leave out the address of a login, which holds its secret, for who may not begin one."""
-    if server.login is None or "admin" in principal().scopes:
-        return server
-    return msgspec.structs.replace(server, login=msgspec.structs.replace(server.login, url=None))
+    if server.login is not None and "admin" not in principal().scopes:
+        server.login.url = None
+    return server
 
 
 @router.post(

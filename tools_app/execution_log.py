@@ -13,6 +13,7 @@ import msgspec
 from mochi_project.principal import principal
 from sessions_app.errors import StorageError
 from sessions_app.surrogates import join_surrogates
+from tools_app.schemas import ToolStatisticsOut
 from tools_app.storage.call_log import KEPT, CallLog, ToolExecution
 from tools_app.text import shortened
 
@@ -22,25 +23,7 @@ MOST_WAITING = 10_000  # while a disk hangs; then the oldest are lost
 MAX_MESSAGE_CHARS = 500
 
 
-class ToolStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """Statistics of the executions of one tool.
-
-    Attributes:
-        calls: Their number.
-        failures: The number that did not return.
-        average_ms: Their average duration in milliseconds.
-        slowest_ms: The longest duration in milliseconds.
-        last_called_at: The start of the last one, in UTC, ISO 8601.
-    """
-
-    calls: int
-    failures: int
-    average_ms: float
-    slowest_ms: float
-    last_called_at: str
-
-
-def statistics(executions: Sequence[ToolExecution]) -> dict[str, ToolStatistics]:
+def statistics(executions: Sequence[ToolExecution]) -> dict[str, ToolStatisticsOut]:
     """Return the statistics of each tool that was called, by name."""
     by_tool: dict[str, list[ToolExecution]] = {}
     for execution in executions:
@@ -96,9 +79,9 @@ def _capped(execution: ToolExecution) -> ToolExecution:
     return msgspec.structs.replace(execution, error_message=message)
 
 
-def _statistics_of(executions: Sequence[ToolExecution]) -> ToolStatistics:
+def _statistics_of(executions: Sequence[ToolExecution]) -> ToolStatisticsOut:
     durations = [execution.duration_ms for execution in executions]
-    return ToolStatistics(
+    return ToolStatisticsOut(
         calls=len(executions),
         failures=sum(not execution.success for execution in executions),
         average_ms=round(sum(durations) / len(durations), 3),

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from ninja import Schema
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
@@ -60,6 +59,12 @@ def _example(value: JsonDict) -> ConfigDict:
     return ConfigDict(json_schema_extra={"example": value})
 
 
+class Schema(BaseModel):
+    """Reads attributes as Ninja's does, whose import needs Django's settings."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
 class ToolParameterOut(Schema):
     """A parameter, described for people."""
 
@@ -75,7 +80,7 @@ class ToolIconOut(Schema):
     sizes: list[str] = Field(description="Its sizes, such as `48x48`, or `any`")
 
 
-class ToolOut(BaseModel):  # Ninja's Schema has a ``json_schema`` of its own
+class ToolOut(Schema):
     """A tool: its specification for models, and its properties."""
 
     model_config = _example(_ADD_NUMBERS)

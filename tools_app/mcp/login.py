@@ -9,7 +9,7 @@ import asyncio
 import contextvars
 import importlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -31,6 +31,7 @@ from tools_app.mcp.login_records import (
 )
 from tools_app.mcp.oauth_spec import OAuthSpec, origin_of
 from tools_app.mcp.remote import LoginRefused, RemoteError
+from tools_app.schemas import McpLoginOut
 
 if TYPE_CHECKING:
     from tools_app.mcp.oauth import OAuth
@@ -60,22 +61,6 @@ class LoginPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     records: LoginRecords
     addresses: AddressPolicy = is_public_web
-
-
-class LoginStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Describes a login to people, without secrets.
-
-    Attributes:
-        needed: Whether somebody has to log in, or to log in again for more rights.
-        url: The address to log in at, if somebody has begun to.
-        expires_at: Until when.
-        scopes: The scopes that the next login asks for, as far as they are known.
-    """
-
-    needed: bool
-    url: str | None = None
-    expires_at: str | None = None
-    scopes: Sequence[str] = ()
 
 
 class ServerLogin:
@@ -117,7 +102,7 @@ class ServerLogin:
         self._last = await self._records.read(self._key)
         return self._last
 
-    async def status(self) -> tuple[LoginStatus | None, str | None]:
+    async def status(self) -> tuple[McpLoginOut | None, str | None]:
         """Return what people are told, and why the server can't be used without a login.
 
         There is nothing to tell of servers that never asked for one.
@@ -128,7 +113,7 @@ class ServerLogin:
         waiting = record.waiting(await self._records.now())
         challenge, granted = record.challenge or "", (record.tokens or {}).get("scope") or ""
         scopes = f"{granted} {' '.join(http_errors.scopes_of(challenge))} {self._oauth.scope or ''}"
-        status = LoginStatus(
+        status = McpLoginOut(
             needed=record.challenge is not None and not self._oauth.by_itself,
             url=None if waiting is None else waiting.url,
             expires_at=None if waiting is None else waiting.expires,

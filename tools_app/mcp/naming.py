@@ -81,6 +81,9 @@ class NamedTools(msgspec.Struct, frozen=True, kw_only=True):
         return [name for name, tool in self.tools.items() if not tool.is_linked]
 
 
+NO_TOOLS = NamedTools()
+
+
 def name_tools(server: str, listing: RemoteListing, options: ServerOptions) -> NamedTools:
     """Name each tool of a server, or refuse it with the reason, and add those of ours.
 

@@ -14,6 +14,7 @@ from tools_app.mcp.limits import MAX_ENTRIES, MAX_LISTING_BYTES, MAX_MESSAGE_BYT
 from tools_app.mcp.remote import RemoteError, cause_of, mapping
 from tools_app.mcp.results import json_text, result_of
 from tools_app.mcp.server import ManagedServer
+from tools_app.schemas import McpPromptTextOut
 
 _LISTING_SECONDS = 60.0
 
@@ -35,13 +36,6 @@ class McpPrompt(msgspec.Struct, frozen=True, kw_only=True):
     arguments: Sequence[PromptArgument] = ()
 
 
-class PromptText(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of a prompt: ``user`` or ``assistant``, and its text."""
-
-    role: str
-    content: str
-
-
 async def list_prompts(server: ManagedServer) -> Sequence[McpPrompt]:
     """Return the prompts of a server, as far as they can be understood.
 
@@ -54,7 +48,7 @@ async def list_prompts(server: ManagedServer) -> Sequence[McpPrompt]:
 
 async def get_prompt(
     server: ManagedServer, name: str, arguments: Mapping[str, str]
-) -> Sequence[PromptText]:
+) -> Sequence[McpPromptTextOut]:
     """Return the messages of a prompt with its arguments filled in.
 
     Raises:
@@ -118,7 +112,7 @@ def _prompt(raw: Mapping[str, Any]) -> McpPrompt | None:
         return None
 
 
-def _text(message: Mapping[str, Any]) -> PromptText:
+def _text(message: Mapping[str, Any]) -> McpPromptTextOut:
     role = "assistant" if message.get("role") == "assistant" else "user"
     content = result_of({"content": message.get("content")}, "prompt").result or ""
-    return PromptText(role=role, content=content)
+    return McpPromptTextOut(role=role, content=content)

@@ -26,7 +26,7 @@ from tools_app.mcp.call_time import call_time
 from tools_app.mcp.config import HttpSpec, StdioSpec
 from tools_app.mcp.limits import McpLimits
 from tools_app.mcp.login import ServerLogin
-from tools_app.mcp.naming import NamedTools, name_tools
+from tools_app.mcp.naming import NO_TOOLS, name_tools
 from tools_app.mcp.redaction import MAX_ERROR_CHARS, redacted
 from tools_app.mcp.remote import CallHeaders, RemoteError, cause_of
 from tools_app.mcp.stderr import ErrorOutput
@@ -68,7 +68,7 @@ class ManagedServer:
         self.spec = spec
         self.state: State = "stopped"
         self.error: str | None = None
-        self.named = NamedTools()
+        self.named = NO_TOOLS
         self._limits = limits
         self._connection: SdkConnection | None = None
         self._supervisor: asyncio.Task[None] | None = None

@@ -21,41 +21,18 @@ from tools_app.errors import (
 from tools_app.gate import Gate, always_open
 from tools_app.mcp.config import BrokenSpec, ConfigFile, HttpSpec, McpConfig, Spec
 from tools_app.mcp.limits import McpLimits
-from tools_app.mcp.login import LoginPolicy, LoginStatus, ServerLogin
-from tools_app.mcp.naming import server_of
+from tools_app.mcp.login import LoginPolicy, ServerLogin
+from tools_app.mcp.naming import NO_TOOLS, NamedTools, server_of
 from tools_app.mcp.remote import CallHeaders, RemoteError
 from tools_app.mcp.resources import use_resources
 from tools_app.mcp.server import ManagedServer
+from tools_app.schemas import InvalidToolOut, McpLoginOut, McpServerOut
 from tools_app.toolset import InvalidTool, ToolInvocation, ToolListing, ToolResult, ToolSelection
 
 FILE = "mcp.json"
 
 _HOPEFUL = frozenset({"ready", "starting"})
 _IDLE = frozenset({"stopped", "failed", "needs_login"})
-
-
-class McpServer(msgspec.Struct, frozen=True, kw_only=True):
-    """The status of a server of ``mcp.json``, or of the file itself if it is broken.
-
-    Attributes:
-        name: Its name.
-        transport: ``stdio`` or ``http``; empty if unknown.
-        state: ``stopped`` (not needed yet), ``starting``, ``ready``, ``backing_off`` (it failed
-            and is not started again for a while), ``failed`` (it failed, or its entry is broken),
-            ``needs_login`` or ``disabled``.
-        error: Why it does not work, without secrets; None while it does.
-        login: The login to it; None for a server without logins.
-        tools: The known names of its tools.
-        invalid: What can't be offered of what it lists, and why.
-    """
-
-    name: str
-    transport: str
-    state: str
-    error: str | None = None
-    login: LoginStatus | None = None
-    tools: Sequence[str] = ()
-    invalid: Sequence[InvalidTool] = ()
 
 
 class McpTools:
@@ -175,12 +152,12 @@ class McpTools:
             raise ToolNotFound(tool_name)
         return server
 
-    async def servers(self) -> Sequence[McpServer]:
+    async def servers(self) -> Sequence[McpServerOut]:
         """Return the status of every server in the file; starts none."""
         await self._follow()
         error = self._config.error
         return [
-            *([McpServer(name=FILE, transport="", state="failed", error=error)] if error else []),
+            *([_shown(FILE, "", "failed", error)] if error else []),
             *[
                 await self._status(name, spec)
                 for name, spec in self._config.servers.items()
@@ -219,7 +196,7 @@ class McpTools:
             raise LoginNotOffered(name, why)
         return server, server.login
 
-    async def restart(self, name: str) -> McpServer:
+    async def restart(self, name: str) -> McpServerOut:
         """Restart a server, and wait at most 10 s for the outcome.
 
         Other web processes keep their connections.
@@ -279,26 +256,18 @@ class McpTools:
             self._ending.add(task)
             task.add_done_callback(self._ending.discard)
 
-    async def _status(self, name: str, spec: Spec) -> McpServer:
+    async def _status(self, name: str, spec: Spec) -> McpServerOut:
         server = self._servers.get(name)
-        status = McpServer(name=name, transport=spec.transport, state="stopped")
         if isinstance(spec, BrokenSpec):
-            return msgspec.structs.replace(status, state="failed", error=spec.error)
+            return _shown(name, spec.transport, "failed", spec.error)
         if server is None:
-            return msgspec.structs.replace(status, state="disabled") if spec.disabled else status
+            return _shown(name, spec.transport, "disabled" if spec.disabled else "stopped")
         login, unusable = (None, None) if server.login is None else await server.login.status()
         state, error = server.state, server.error
         if unusable is not None and state in _IDLE:
             state = "needs_login"
             error = error if (error or "").startswith(unusable) else unusable
-        return msgspec.structs.replace(
-            status,
-            state=state,
-            error=error,
-            login=login,
-            tools=server.named.group,
-            invalid=server.named.invalid,
-        )
+        return _shown(name, spec.transport, state, error, login=login, named=server.named)
 
     def _broken(self, concerned: frozenset[str] | None) -> list[InvalidTool]:
         broken = [
@@ -311,6 +280,26 @@ class McpTools:
         if self._config.error:
             broken.insert(0, InvalidTool(name=FILE, file=FILE, reason=self._config.error))
         return broken
+
+
+def _shown(
+    name: str,
+    transport: str,
+    state: str,
+    error: str | None = None,
+    *,
+    login: McpLoginOut | None = None,
+    named: NamedTools = NO_TOOLS,
+) -> McpServerOut:
+    return McpServerOut(
+        name=name,
+        transport=transport,
+        state=state,
+        error=error,
+        login=login,
+        tools=[*named.group],
+        invalid=[InvalidToolOut.model_validate(each) for each in named.invalid],
+    )
 
 
 def _failure(server: ManagedServer, message: str, code: str) -> ToolResult:

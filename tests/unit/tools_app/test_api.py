@@ -14,8 +14,8 @@ from tools_app.catalogue import ToolCatalogue
 from tools_app.errors import ToolServerNotFound, ToolServerUnavailable
 from tools_app.execution_log import ExecutionLog
 from tools_app.folder import FolderTools
-from tools_app.mcp.login import LoginStatus
-from tools_app.mcp.toolset import McpServer, McpTools
+from tools_app.mcp.toolset import McpTools
+from tools_app.schemas import McpLoginOut, McpServerOut
 from tools_app.storage.files.call_log import FileCallLog
 from tools_app.toolset import InvalidTool, Tool, ToolInvocation, ToolListing, ToolResult
 
@@ -211,8 +211,19 @@ async def test_mcp_servers_are_listed(client):
 
 @pytest.mark.parametrize(("scope", "url"), [("admin", "https://login.example"), ("read", None)])
 async def test_the_address_of_a_login_is_told_who_may_begin_one(client, servers, scope, url):
-    login = LoginStatus(needed=True, url="https://login.example", scopes=["read"])
-    servers.known = [McpServer(name="docs", transport="http", state="needs_login", login=login)]
+    url_of_login = "https://login.example"
+    login = McpLoginOut(needed=True, url=url_of_login, expires_at=None, scopes=["read"])
+    servers.known = [
+        McpServerOut(
+            name="docs",
+            transport="http",
+            state="needs_login",
+            error=None,
+            login=login,
+            tools=[],
+            invalid=[],
+        )
+    ]
 
     with acting_for(Principal(DEFAULT_OWNER, frozenset({"read", scope}))):
         answer = await client.get("/api/v1/mcp/servers")

@@ -3,7 +3,6 @@
 import asyncio
 import threading
 
-import msgspec
 import pytest
 
 from tests.unit.tools_app.executions import execution
@@ -87,7 +86,7 @@ def test_statistics_are_told_tool_by_tool():
         ]
     )
     assert list(told) == ["a", "b"]
-    assert msgspec.to_builtins(told["b"]) == {
+    assert told["b"].model_dump() == {
         "calls": 3,
         "failures": 1,
         "average_ms": 4.333,

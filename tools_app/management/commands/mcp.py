@@ -7,7 +7,6 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 from django.conf import settings as django_settings
 from django.core.management import CommandError
 from rich.table import Column, Table
@@ -19,7 +18,8 @@ from mochi_project.console.service_runner import ENDED_BY_SIGNAL, ask, start_ser
 from mochi_project.screen_text import printable
 from tools_app.errors import ToolServerNotFound
 from tools_app.mcp.logins import LoginFailed, McpLogins, come_back_of
-from tools_app.mcp.toolset import McpServer, McpTools
+from tools_app.mcp.toolset import McpTools
+from tools_app.schemas import McpServerOut
 from tools_app.settings import ToolsSettings
 
 _CONNECT_SECONDS = 2.0
@@ -92,14 +92,14 @@ class Command(ReportCommand):
         is_check, only = action == "check", options.get("name")
         servers = ask(lambda services: _servers(services, only, start=is_check))
         if options["json"]:
-            self.print_json({"servers": msgspec.to_builtins(servers)})
+            self.print_json({"servers": [server.model_dump() for server in servers]})
         else:
             self._print(servers)
         unusable = [server.name for server in servers if not _is_well(server)]
         if is_check and unusable:
             raise CommandError(f"Not usable: {', '.join(unusable)}.")
 
-    def _print(self, servers: Sequence[McpServer]) -> None:
+    def _print(self, servers: Sequence[McpServerOut]) -> None:
         if not servers:
             path = django_settings.MOCHI.of(ToolsSettings).resolved_mcp_config_path
             self.stdout.write(f"{path} names no servers.")
@@ -131,7 +131,7 @@ def _is_served() -> bool:
     return True
 
 
-async def _servers(services: Services, only: str | None, *, start: bool) -> Sequence[McpServer]:
+async def _servers(services: Services, only: str | None, *, start: bool) -> Sequence[McpServerOut]:
     if start:
         await start_servers(services, only)
     servers = await services.get(McpTools).servers()
@@ -143,6 +143,6 @@ async def _servers(services: Services, only: str | None, *, start: bool) -> Sequ
     return found
 
 
-def _is_well(server: McpServer) -> bool:
+def _is_well(server: McpServerOut) -> bool:
     """Return whether the server works or is disabled."""
     return server.error is None and server.state in {"ready", "disabled"}

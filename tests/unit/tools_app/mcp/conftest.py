@@ -21,7 +21,8 @@ from tools_app.mcp.limits import McpLimits
 from tools_app.mcp.login import LoginPolicy
 from tools_app.mcp.login_records import LoginRecords
 from tools_app.mcp.logins import McpLogins
-from tools_app.mcp.toolset import McpServer, McpTools
+from tools_app.mcp.toolset import McpTools
+from tools_app.schemas import McpServerOut
 from tools_app.toolset import ToolInvocation, ToolListing, ToolProgress, ToolResult, ToolSelection
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -105,7 +106,7 @@ class Lab:
             ToolInvocation(name=tool, arguments=arguments, report=self.reports.append)
         )
 
-    async def server(self, name: str) -> McpServer:
+    async def server(self, name: str) -> McpServerOut:
         return next(server for server in await self.tools.servers() if server.name == name)
 
     async def state(self, name: str) -> str:

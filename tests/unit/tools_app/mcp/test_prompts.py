@@ -8,10 +8,10 @@ from tools_app.mcp.limits import MAX_ENTRIES
 from tools_app.mcp.prompts import (
     McpPrompt,
     PromptArgument,
-    PromptText,
     get_prompt,
     list_prompts,
 )
+from tools_app.schemas import McpPromptTextOut
 
 
 async def server_with(lab, **replies):
@@ -35,7 +35,7 @@ async def test_prompts_of_a_server_are_listed_and_filled_in(lab):
             PromptArgument(name="tone", required=False),
         ],
     )
-    assert messages == [PromptText(role="user", content="Review number 17, be kind.")]
+    assert messages == [McpPromptTextOut(role="user", content="Review number 17, be kind.")]
 
 
 @pytest.mark.parametrize(
