@@ -62,7 +62,6 @@ class AgentCatalogue:
         self._chats_dir = chats_dir
         self._gate = gate
         self._discovering = asyncio.Semaphore(DISCOVERIES_AT_ONCE)
-        self._folders: dict[str, AgentFolder] = {}
         self._tools: dict[str, FolderTools] = {}
 
     async def list(self, names: Collection[str] | None = None) -> Mapping[str, AgentDefinition]:
@@ -77,16 +76,8 @@ class AgentCatalogue:
         if only is not None and not only:
             return {}
         folders = await asyncio.to_thread(
-            read_folders,
-            self.agents_dir,
-            chats_dir=self._chats_dir,
-            earlier=dict(self._folders),
-            only=only,
+            read_folders, self.agents_dir, chats_dir=self._chats_dir, only=only
         )
-        if only is None:
-            self._folders = folders
-        else:
-            self._folders |= folders
         if folders and (reason := await self._gate()) is not None:
             return {name: _shut(folder, reason) for name, folder in folders.items()}
         defined = await asyncio.gather(*map(self._define, folders.values()))
@@ -94,9 +85,7 @@ class AgentCatalogue:
 
     async def names(self) -> Collection[str]:
         """Return the names of all agents, valid or not, without running their code."""
-        return await asyncio.to_thread(
-            read_folders, self.agents_dir, chats_dir=self._chats_dir, earlier=dict(self._folders)
-        )
+        return await asyncio.to_thread(read_folders, self.agents_dir, chats_dir=self._chats_dir)
 
     async def get(self, name: str) -> AgentDefinition:
         """Return one agent, valid or not.
@@ -140,7 +129,6 @@ class AgentCatalogue:
         Raises:
             StorageFull: The disk is full; nothing was reloaded.
         """
-        self._folders = {}
         await asyncio.to_thread(self._generations.bump)
         return await self.list()
 

@@ -6,11 +6,11 @@ each user message, its result, and the agent's output as the answer.
 
 import re
 from collections.abc import Sequence
-from decimal import Decimal
 
 import msgspec
 
 from chat.turn.usage import cost_of, sum_of, usage_of_turn
+from models_app.language_model import Finished
 from sessions_app.messages import (
     AssistantMessage,
     Message,
@@ -88,29 +88,14 @@ class AgentOutput(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         plan: Its plan.
         text: Everything that it said while it carried that out.
-        last: Its last message; None without any output.
-        requested: Tokens of all its model's requests; None if it counted none.
-        answered: Tokens of all the answers.
-        cached: Prompt tokens read from the provider's cache, if reported.
-        reasoning: Reasoning tokens, if reported.
-        written: Tokens of the requests that were written to a cache, if reported.
-        cost: The cost of all answers in US dollars; None if unknown.
+        is_complete: Whether its answer is complete.
+        end: The end of its last message, with the tokens and the cost of all of them.
     """
 
     plan: str
     text: str
-    last: AssistantMessage | None
-    requested: int | None
-    answered: int | None
-    cached: int | None
-    reasoning: int | None
-    written: int | None
-    cost: Decimal | None
-
-    @property
-    def is_complete(self) -> bool:
-        """Return whether the answer is complete."""
-        return bool(self.text) and self.last is not None and self.last.is_complete
+    is_complete: bool
+    end: Finished
 
     def equals(self, text: str) -> bool:
         """Return whether this text is equal except for white space."""
@@ -138,17 +123,21 @@ def said_since_instruction(messages: Sequence[Message]) -> AgentOutput:
     since = messages[answer_start(messages) :]
     answers = [each for each in since if isinstance(each, AssistantMessage)]
     texts = [unmark_cancelled(answer.content) for answer in answers]
+    text = "\n\n".join(text for text in texts[1:] if text)
     usages = [answer.usage for answer in answers if answer.usage is not None]
     return AgentOutput(
         plan=texts[0] if texts else "",
-        text="\n\n".join(text for text in texts[1:] if text),
-        last=answers[-1] if answers else None,
-        requested=sum_of([answer.prompt_eval_count for answer in answers]),
-        answered=sum_of([answer.eval_count for answer in answers]),
-        cached=sum_of([usage.cached_tokens for usage in usages]),
-        reasoning=sum_of([usage.reasoning_tokens for usage in usages]),
-        written=sum_of([usage.cache_write_tokens for usage in usages]),
-        cost=cost_of(usage) if (usage := usage_of_turn(usages)) else None,
+        text=text,
+        is_complete=bool(text) and answers[-1].is_complete,
+        end=Finished(
+            (answers[-1].done_reason if answers else None) or "stop",
+            sum_of([answer.prompt_eval_count for answer in answers]),
+            sum_of([answer.eval_count for answer in answers]),
+            cached_count=sum_of([usage.cached_tokens for usage in usages]),
+            reasoning_count=sum_of([usage.reasoning_tokens for usage in usages]),
+            cache_write_count=sum_of([usage.cache_write_tokens for usage in usages]),
+            cost=cost_of(usage) if (usage := usage_of_turn(usages)) else None,
+        ),
     )
 
 

@@ -15,7 +15,6 @@ from agents_app.model_choice import ModelChoice
 from agents_app.narration import Narration
 from agents_app.output import attachments_of, output_of
 from agents_app.preparation import AgentPreparation
-from agents_app.prompts import EphemeralPrompts
 from agents_app.sessions import AgentSessions
 from agents_app.tool_text import agent_tool
 from chat.approvals.approver import NobodyToApprove
@@ -60,7 +59,7 @@ class AgentDelegate:
         claimer: Claims those for turns.
         preparer: Prepares chat turns too: context windows.
         choice: Chooses the models that agents run with.
-        prompts: The prompts of the two phases.
+        load_phases: Returns the phases of a run, with their prompts as they are now; blocks.
         recorded: Wraps an agent's tools so that their calls are recorded.
         max_iterations: How many times an agent's model is asked at most.
         observer: Sees the agents' turns.
@@ -71,7 +70,7 @@ class AgentDelegate:
     claimer: TurnClaimer
     preparer: TurnPreparer
     choice: ModelChoice
-    prompts: EphemeralPrompts
+    load_phases: Callable[[], PhasePrompts]
     recorded: Callable[[Toolset], Toolset]
     max_iterations: int
     observer: TurnObserver = TURN_LOG
@@ -136,9 +135,7 @@ class AgentDelegate:
             session_id = await asyncio.to_thread(
                 self.sessions.of_call, agent.name, model, invocation
             )
-        phases = PhasePrompts(
-            planning=await self.prompts.planning(), execution=await self.prompts.execution()
-        )
+        phases = await asyncio.to_thread(self.load_phases)
         preparation = AgentPreparation(
             agent=agent,
             instruction=arguments.instruction,

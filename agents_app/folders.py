@@ -2,8 +2,6 @@
 
 import os
 import stat
-import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -13,8 +11,6 @@ from agents_app.skill import MAX_FILE_BYTES, TOO_LARGE, Skill, parse_skill
 from sessions_app.store.atomic import UnreadableFileError, read_regular
 from sessions_app.surrogates import join_surrogates
 
-# Within one tick of a coarse clock, a second change would leave the same times.
-_SETTLED_NS = 2_000_000_000
 _NO_SKILL = f"{SKILL_FILE} is missing: write what the agent is for, and how it should behave."
 _LINK = "It is a symbolic link, and links are not followed: put the folder itself there."
 
@@ -28,7 +24,6 @@ class AgentFolder(msgspec.Struct, frozen=True, kw_only=True):
         skill: The content of its ``SKILL.md``.
         faults: Its errors, except those of its tools: sentences that say what to change.
         has_code: Whether it may have tools, which need discovery.
-        stamp: By which a change of ``SKILL.md`` is noticed; None when it is too new for that.
     """
 
     name: str
@@ -36,17 +31,12 @@ class AgentFolder(msgspec.Struct, frozen=True, kw_only=True):
     skill: Skill = Skill()
     faults: tuple[str, ...] = ()
     has_code: bool = False
-    stamp: tuple[int, ...] | None = None
-
-
-NO_FOLDERS: Mapping[str, AgentFolder] = {}
 
 
 def read_folders(
     agents_dir: Path,
     *,
     chats_dir: Path | None = None,
-    earlier: Mapping[str, AgentFolder] = NO_FOLDERS,
     only: frozenset[str] | None = None,
 ) -> dict[str, AgentFolder]:
     """Return the folders by name, in order.
@@ -56,7 +46,6 @@ def read_folders(
     Args:
         agents_dir: Their directory; need not exist.
         chats_dir: The directory of agents' sessions, by default ``agent_chats``.
-        earlier: The folders read before: an unchanged ``SKILL.md`` is not read again.
         only: The names to look for; all by default. No path is made of a name that is not there.
     """
     skipped = {CHATS_DIRECTORY}
@@ -78,7 +67,7 @@ def read_folders(
         reason = f"The folder {agents_dir} can't be read: {error.strerror}."
         name = agents_dir.name
         return {name: AgentFolder(name=name, path=agents_dir, faults=(reason,))}
-    folders = [_read(entry, earlier.get(entry.name)) for entry in found]
+    folders = [_read(entry) for entry in found]
     return {folder.name: folder for folder in sorted(folders, key=lambda folder: folder.name)}
 
 
@@ -99,13 +88,13 @@ def left_out(agents_dir: Path) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def _read(entry: "os.DirEntry[str]", earlier: AgentFolder | None) -> AgentFolder:
+def _read(entry: "os.DirEntry[str]") -> AgentFolder:
     # Any bytes can be a name, and not all of them are text.
     name, path = join_surrogates(entry.name), Path(entry.path)
     faults = [fault] if (fault := fault_of_name(name)) else []
     if entry.is_symlink():
         return AgentFolder(name=name, path=path, faults=(*faults, _LINK))
-    skill, stamp = _skill_of(path, earlier)
+    skill = _skill_of(path / SKILL_FILE)
     faults += skill.faults
     modules = module_files(name)
     has_init = (path / INIT_FILE).is_file()
@@ -120,25 +109,18 @@ def _read(entry: "os.DirEntry[str]", earlier: AgentFolder | None) -> AgentFolder
         skill=skill,
         faults=tuple(faults),
         has_code=has_init and fault is None,
-        stamp=stamp,
     )
 
 
-def _skill_of(folder: Path, earlier: AgentFolder | None) -> tuple[Skill, tuple[int, ...] | None]:
-    path = folder / SKILL_FILE
+def _skill_of(path: Path) -> Skill:
     try:
         status = path.lstat()
-        stamp = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        if earlier is not None and earlier.stamp == stamp:
-            return earlier.skill, stamp
         if stat.S_ISREG(status.st_mode) and status.st_size > MAX_FILE_BYTES:
-            return TOO_LARGE, None
-        skill = parse_skill(read_regular(path, limit=MAX_FILE_BYTES))
+            return TOO_LARGE
+        return parse_skill(read_regular(path, limit=MAX_FILE_BYTES))
     except (FileNotFoundError, NotADirectoryError):
-        return Skill(faults=(_NO_SKILL,)), None
+        return Skill(faults=(_NO_SKILL,))
     except UnreadableFileError as error:
-        return Skill(faults=(f"{SKILL_FILE} can't be read: {error.reason}.",)), None
+        return Skill(faults=(f"{SKILL_FILE} can't be read: {error.reason}.",))
     except OSError as error:
-        return Skill(faults=(f"{SKILL_FILE} can't be read: {error.strerror}.",)), None
-    is_settled = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _SETTLED_NS
-    return skill, stamp if is_settled else None
+        return Skill(faults=(f"{SKILL_FILE} can't be read: {error.strerror}.",))

@@ -106,9 +106,7 @@ class AgentLanguageModel:
         yield [TextDelta(said.text or said.plan or failure or "")]
         if failure is not None:
             raise AgentStopped(agent.name, failure)
-        done_reason = (said.last.done_reason if said.last else None) or "stop"
-        tokens = (said.requested, said.answered, said.cached, said.reasoning, said.written)
-        yield [Finished(done_reason, *tokens, cost=said.cost)]
+        yield [said.end]
 
     def recall(self, model: str) -> ModelInfo | None:
         """Return the cached result of ``describe``, or None. Thread-safe."""

@@ -1,10 +1,10 @@
 """Loads the prompts of an agent's phases, which are sent but never saved in its session."""
 
-import asyncio
 import logging
 from importlib.resources import files
 from pathlib import Path
 
+from chat.turn.phases import PhasePrompts
 from sessions_app.store.atomic import UnreadableFileError, read_regular
 
 MAX_FILE_BYTES = 256 * 1024
@@ -16,28 +16,20 @@ DEFAULT_PROMPTS = "default_prompts"
 logger = logging.getLogger(__name__)
 
 
-class EphemeralPrompts:
-    """Loads the planning and the execution prompt: the user's files, else the packaged ones.
+def load_phases(planning_path: Path, execution_path: Path) -> PhasePrompts:
+    """Return the phases of a run with their prompts: the user's files, else the packaged ones.
 
-    The files are read each time, so that a change holds for the next run. A file that can't be used
-    (a link, too large, empty, no UTF-8) is logged, and the packaged prompt takes its place.
+    A file that can't be used (a link, too large, empty, no UTF-8) is logged, and the packaged
+    prompt takes its place. Blocks.
 
     Args:
         planning_path: The file of the planning prompt; need not exist.
         execution_path: The file of the execution prompt; need not exist.
     """
-
-    def __init__(self, planning_path: Path, execution_path: Path) -> None:
-        self._planning_path = planning_path
-        self._execution_path = execution_path
-
-    async def planning(self) -> str:
-        """Return what is added to the instruction while the agent plans."""
-        return await asyncio.to_thread(_read, self._planning_path, "planning.md")
-
-    async def execution(self) -> str:
-        """Return what is added while the agent carries its plan out."""
-        return await asyncio.to_thread(_read, self._execution_path, "execution.md")
+    return PhasePrompts(
+        planning=_read(planning_path, "planning.md"),
+        execution=_read(execution_path, "execution.md"),
+    )
 
 
 def default_prompt(filename: str) -> str:

@@ -10,7 +10,7 @@ from agents_app.deletion import DeletionWithAgents
 from agents_app.language_model import AgentLanguageModel
 from agents_app.missing_names import MissingNames
 from agents_app.model_choice import ModelChoice
-from agents_app.prompts import EphemeralPrompts
+from agents_app.prompts import load_phases
 from agents_app.sessions import AgentChats, AgentSessions, forget_agents_of
 from agents_app.settings import AgentsSettings
 from agents_app.sweeping import FIRST_SECONDS, SessionSweep
@@ -86,8 +86,10 @@ def _preparer(services: Services) -> TurnPreparer:
         ),
         preparer=preparer,
         choice=ModelChoice(models=preparer.models, default=services.get(DefaultModel)),
-        prompts=EphemeralPrompts(
-            settings.resolved_planning_prompt_path, settings.resolved_execution_prompt_path
+        load_phases=partial(
+            load_phases,
+            settings.resolved_planning_prompt_path,
+            settings.resolved_execution_prompt_path,
         ),
         recorded=partial(recorded, services),
         max_iterations=settings.max_agent_iterations,

@@ -1,5 +1,6 @@
 """Parses ``SKILL.md``, which describes an agent and how it behaves. Pure."""
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -33,6 +34,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
 TOO_LARGE = Skill(faults=(f"SKILL.md is larger than {MAX_FILE_BYTES // 1024} KiB: shorten it.",))
 
 
+@lru_cache(maxsize=128)  # to parse YAML takes a millisecond
 def parse_skill(data: bytes) -> Skill:
     """Read a ``SKILL.md``. Never raises: what is wrong with it is in ``faults``.
 

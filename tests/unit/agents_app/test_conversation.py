@@ -158,7 +158,7 @@ def test_the_text_is_what_was_said_after_the_plan():
         ]
     )
     assert (said.plan, said.text) == ("1. Note it.", "I note it.\n\nNoted.")
-    assert (said.requested, said.answered) == (60, 7)
+    assert (said.end.prompt_eval_count, said.end.eval_count) == (60, 7)
     assert said.is_complete
 
 

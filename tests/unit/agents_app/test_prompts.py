@@ -1,38 +1,40 @@
 """The prompts of the two phases: a person's own, else the packaged ones."""
 
+import asyncio
 import logging
 from pathlib import Path
 
 import pytest
 
-from agents_app.prompts import MAX_FILE_BYTES, EphemeralPrompts, default_prompt
+from agents_app.prompts import MAX_FILE_BYTES, default_prompt, load_phases
+from sessions_app.messages import UserMessage
 
 PLANNING = default_prompt("planning.md")
 EXECUTION = default_prompt("execution.md")
 
 
-@pytest.fixture
-def prompts(tmp_path: Path) -> EphemeralPrompts:
-    return EphemeralPrompts(tmp_path / "planning.md", tmp_path / "execution.md")
+async def prompts_in(folder: Path) -> tuple[str, str]:
+    """Return what is sent beside an empty message in each of the phases."""
+    phases = await asyncio.to_thread(load_phases, folder / "planning.md", folder / "execution.md")
+    asked = UserMessage(content="", message_id="m", timestamp="t")
+    return phases.planning([asked])[-1].content.strip(), phases.executing([asked])[-1].content
 
 
-async def test_without_files_the_packaged_prompts_are_used(prompts) -> None:
-    assert await prompts.planning() == PLANNING
-    assert await prompts.execution() == EXECUTION
-    assert "numbered plan" in await prompts.planning()
-    assert await prompts.planning() != await prompts.execution()
+async def test_without_files_the_packaged_prompts_are_used(tmp_path: Path) -> None:
+    assert await prompts_in(tmp_path) == (PLANNING, EXECUTION)
+    assert "numbered plan" in PLANNING
+    assert PLANNING != EXECUTION
 
 
-async def test_a_file_is_used_as_it_is_now(prompts, folders, tmp_path: Path) -> None:
+async def test_a_file_is_used_as_it_is_now(folders, tmp_path: Path) -> None:
     folders.put(tmp_path / "planning.md", "\ufeffPlan!\n")
-    assert await prompts.planning() == "Plan!"
+    assert await prompts_in(tmp_path) == ("Plan!", EXECUTION)
 
     folders.put(tmp_path / "planning.md", "Plan more!\n")
-    assert await prompts.planning() == "Plan more!"
-    assert await prompts.execution() == EXECUTION
+    assert await prompts_in(tmp_path) == ("Plan more!", EXECUTION)
 
     folders.do((tmp_path / "planning.md").unlink)
-    assert await prompts.planning() == PLANNING
+    assert await prompts_in(tmp_path) == (PLANNING, EXECUTION)
 
 
 @pytest.mark.parametrize(
@@ -44,18 +46,18 @@ async def test_a_file_is_used_as_it_is_now(prompts, folders, tmp_path: Path) -> 
     ],
 )
 async def test_a_file_that_can_not_be_used_is_logged(
-    prompts, folders, tmp_path: Path, caplog, content: bytes, reason: str
+    folders, tmp_path: Path, caplog, content: bytes, reason: str
 ) -> None:
     folders.put(tmp_path / "planning.md", content)
 
     with caplog.at_level(logging.WARNING):
-        assert await prompts.planning() == PLANNING
+        assert await prompts_in(tmp_path) == (PLANNING, EXECUTION)
 
     assert reason in caplog.text
 
 
-async def test_a_link_is_not_followed(prompts, folders, tmp_path: Path) -> None:
+async def test_a_link_is_not_followed(folders, tmp_path: Path) -> None:
     folders.put(tmp_path / "secret", "secret")
     folders.do(lambda: (tmp_path / "planning.md").symlink_to("secret"))
 
-    assert await prompts.planning() == PLANNING
+    assert await prompts_in(tmp_path) == (PLANNING, EXECUTION)
