@@ -78,9 +78,6 @@ def validate_content(content: str) -> None:
 
 
 def _preview(words: list[str]) -> str:
-    text = ""
-    for word in words:
-        text = f"{text} {word}" if text else word
-        if len(text) > PREVIEW_LENGTH:
-            return text[: PREVIEW_LENGTH - len(_ELLIPSIS)] + _ELLIPSIS
-    return text
+    text = " ".join(words)
+    is_whole = len(text) <= PREVIEW_LENGTH
+    return text if is_whole else text[: PREVIEW_LENGTH - len(_ELLIPSIS)] + _ELLIPSIS

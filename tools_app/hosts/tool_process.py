@@ -54,7 +54,7 @@ def _text_stream(descriptor: int) -> TextIOWrapper:
 class _ToolProcess:
     def __init__(self, calls: socket.socket) -> None:
         self._calls = calls
-        self._received = bytearray()
+        self._requests = calls.makefile("rb")
         self._streams = (sys.stdout, sys.stderr)  # a function may replace them
         self._directory = Path.cwd()
         self._process = os.getpid()
@@ -116,20 +116,14 @@ class _ToolProcess:
 
     def _receive(self) -> bytes | None:
         """Return the next request; None when the server has closed the socket."""
-        while True:
-            if len(self._received) >= HEADER.size:
-                (length,) = HEADER.unpack_from(self._received)
-                if length > MAX_REQUEST_BYTES:
-                    raise ValueError(f"a request of {length} bytes")
-                end = HEADER.size + length
-                if len(self._received) >= end:
-                    body = bytes(self._received[HEADER.size : end])
-                    del self._received[:end]
-                    return body
-            data = self._calls.recv(256 * 1024)
-            if not data:
-                return None
-            self._received += data
+        head = self._requests.read(HEADER.size)
+        if len(head) < HEADER.size:
+            return None
+        (length,) = HEADER.unpack(head)
+        if length > MAX_REQUEST_BYTES:
+            raise ValueError(f"a request of {length} bytes")
+        body = self._requests.read(length)
+        return body if len(body) == length else None
 
     def _send(
         self, message: Loading | Loaded | Answer | ToolProgress, files: Sequence[bytes] = ()

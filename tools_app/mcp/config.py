@@ -154,7 +154,7 @@ class _EntryError(ValueError):
 
 
 class ConfigFile:
-    """Follows the file, and reads it again only when it has changed.
+    """Follows the file.
 
     Args:
         path: The file; it need not be there.
@@ -163,28 +163,25 @@ class ConfigFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._reading = asyncio.Lock()
-        self._seen: tuple[int, ...] | None = None
         self._config = McpConfig()
 
     async def current(self) -> McpConfig:
-        """Return the configuration; for a broken file, the last good one with the error."""
+        """Return the configuration, the same one until it changes.
+
+        For a broken file it is the last good one, with the error.
+        """
         async with self._reading:
-            await asyncio.to_thread(self._follow)
+            read = await asyncio.to_thread(read_config, self._path)
+            if read.error is not None:
+                read = McpConfig(servers=self._config.servers, error=read.error)
+            if read != self._config:
+                self._config = read
             return self._config
 
     async def unused(self, reason: str) -> McpConfig:
         """Return a configuration without servers, for a file that must not be read."""
         there = await asyncio.to_thread(os.path.lexists, self._path)
         return McpConfig(error=reason if there else None)
-
-    def _follow(self) -> None:
-        seen = _fingerprint(self._path)
-        if seen == self._seen:
-            return
-        read = read_config(self._path)
-        if read.error is not None:
-            read = McpConfig(servers=self._config.servers, error=read.error)
-        self._seen, self._config = seen, read
 
 
 def read_config(path: Path) -> McpConfig:
@@ -351,11 +348,3 @@ def _expanded(values: Mapping[str, str], environment: Mapping[str, str]) -> dict
 
 def _secrets(values: Iterable[str]) -> frozenset[str]:
     return frozenset(value for value in values if len(value) >= _SHORTEST_SECRET)
-
-
-def _fingerprint(path: Path) -> tuple[int, ...]:
-    try:
-        status = path.stat(follow_symlinks=False)
-    except OSError as error:
-        return (error.errno or 0,)
-    return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
