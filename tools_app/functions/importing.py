@@ -104,12 +104,12 @@ class FolderImports(importlib.abc.MetaPathFinder):
         self,
         folder: Path,
         *,
-        skip: Mapping[str, str] | None = None,
-        on_loading: Callable[[str], None] = lambda _name: None,
+        skip: Mapping[str, str],
+        on_loading: Callable[[str], None],
     ) -> None:
         self.folder = folder
         self.failures: dict[str, InvalidTool] = {}
-        self._skip = skip or {}
+        self._skip = skip
         self._on_loading = on_loading
         self._inside = f"{folder}{os.sep}"
         self._running: list[str] = []

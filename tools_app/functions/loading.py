@@ -92,8 +92,13 @@ class LoadedFolder:
         return ToolListing(tools=tools, groups=groups, invalid=invalid)
 
 
-class FolderLoader:
-    """Loads a folder of tools (docs/tools.md).
+def load_folder(
+    folder: Path,
+    *,
+    skip: Mapping[str, str] | None = None,
+    on_loading: Callable[[str], None] = lambda _name: None,
+) -> LoadedFolder:
+    """Import a folder's modules and return its tools (docs/tools.md); never raises because of them.
 
     With an ``__init__.py`` the folder is a package: its ``__all__`` names the tools. Without one,
     each ``*.py`` file with a top-level ``__all__`` is loaded, and its name is a group; no other
@@ -109,49 +114,37 @@ class FolderLoader:
         on_loading: Called with the name of each module before it runs (``__init__``,
             ``math_tools``, ``sub.module``): if the process dies, the last one was at fault.
     """
+    folder = folder.absolute()
+    if not folder.is_dir():
+        return LoadedFolder()
+    with _loading:
+        imports = FolderImports(folder, skip=skip or {}, on_loading=on_loading)
+        collection = _Collection(imports)
+        with imports.loading():
+            if os.path.lexists(folder / f"{INIT}.py"):
+                package = imports.import_package()
+                if package is not None:
+                    with imports.busy_with(INIT):
+                        collection.add(package, file=f"{INIT}.py")
+            else:
+                _load_files(imports, collection)
+    return collection.finished()
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        skip: Mapping[str, str] | None = None,
-        on_loading: Callable[[str], None] = lambda _name: None,
-    ) -> None:
-        self._folder = folder.absolute()
-        self._skip = skip or {}
-        self._on_loading = on_loading
 
-    def load(self) -> LoadedFolder:
-        """Import the folder's modules and return its tools; never raises because of them."""
-        if not self._folder.is_dir():
-            return LoadedFolder()
-        with _loading:
-            imports = FolderImports(self._folder, skip=self._skip, on_loading=self._on_loading)
-            collection = _Collection(imports)
-            with imports.loading():
-                if os.path.lexists(self._folder / f"{INIT}.py"):
-                    package = imports.import_package()
-                    if package is not None:
-                        with imports.busy_with(INIT):
-                            collection.add(package, file=f"{INIT}.py")
-                else:
-                    self._load_files(imports, collection)
-        return collection.finished()
-
-    def _load_files(self, imports: FolderImports, collection: "_Collection") -> None:
-        imports.import_without_init()
-        # Copies have names like "good (1).py", which sort before "good.py": the original is first.
-        for path in sorted(
-            self._folder.glob("*.py"), key=lambda each: (not each.stem.isidentifier(), each)
-        ):
-            if path.name.startswith("."):
+def _load_files(imports: FolderImports, collection: "_Collection") -> None:
+    imports.import_without_init()
+    # Copies have names like "good (1).py", which sort before "good.py": the original is first.
+    for path in sorted(
+        imports.folder.glob("*.py"), key=lambda each: (not each.stem.isidentifier(), each)
+    ):
+        if path.name.startswith("."):
+            continue
+        with imports.busy_with(path.stem):
+            if imports.is_skipped(path.stem) or not _claims_tools(path, imports):
                 continue
-            with imports.busy_with(path.stem):
-                if imports.is_skipped(path.stem) or not _claims_tools(path, imports):
-                    continue
-                module = imports.import_file(path.stem)
-                if module is not None:
-                    collection.add(module, file=path.name, group=path.stem)
+            module = imports.import_file(path.stem)
+            if module is not None:
+                collection.add(module, file=path.name, group=path.stem)
 
 
 def _claims_tools(path: Path, imports: FolderImports) -> bool:

@@ -81,15 +81,14 @@ class _ToolProcess:
         os.environ.update(load.variables)
         processes.limit_resources(load.memory_bytes)
         # Whatever may run users' code comes after the limits.
-        from tools_app.functions.loading import FolderLoader  # noqa: PLC0415 - preloaded
+        from tools_app.functions.loading import load_folder  # noqa: PLC0415 - preloaded
 
-        loader = FolderLoader(
-            Path(load.folder),
-            skip=load.skip,
-            on_loading=lambda module: self._send(Loading(module=join_surrogates(module))),
-        )
         try:
-            loaded = loader.load()
+            loaded = load_folder(
+                Path(load.folder),
+                skip=load.skip,
+                on_loading=lambda module: self._send(Loading(module=join_surrogates(module))),
+            )
             self._functions, self._invalid = loaded.functions, loaded.invalid
             if not load.report:
                 return Loaded()

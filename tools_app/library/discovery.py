@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tools_app.errors import ToolNotFound
-from tools_app.functions.loading import FolderLoader, LoadedFolder
+from tools_app.functions.loading import LoadedFolder, load_folder
 from tools_app.toolset import InvalidTool, ToolListing
 
 
@@ -66,6 +66,6 @@ class ToolDiscoveryService:
     def _discovered(self) -> tuple[LoadedFolder, ToolListing]:
         with self._lock:
             if self._found is None:
-                loaded = FolderLoader(self.tools_dir).load()
+                loaded = load_folder(self.tools_dir)
                 self._found = (loaded, loaded.report())
             return self._found

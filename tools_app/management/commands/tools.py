@@ -19,7 +19,7 @@ from mochi_project.screen_text import printable
 from tools_app.catalogue import ToolCatalogue
 from tools_app.diagnosis import FileDiagnosis, diagnose
 from tools_app.folder import FolderTools
-from tools_app.functions.loading import FolderLoader
+from tools_app.functions.loading import load_folder
 from tools_app.functions.progress import progress
 from tools_app.hosts.answers import answer
 from tools_app.hosts.messages import Failed, Returned
@@ -125,11 +125,11 @@ class Command(ReportCommand):
         tool, environment = ask(lambda services: _tool_and_environment(services, call.name))
         self._ask_person(call.name, yes=yes or not tool.destructive)
         settings = django_settings.MOCHI.of(ToolsSettings)
-        loader = FolderLoader(settings.resolved_tools_dir)  # before chdir: it may be relative
+        folder = settings.resolved_tools_dir.absolute()  # before chdir
         os.chdir(settings.resolved_data_dir)
         os.environ.clear()
         os.environ.update(environment)
-        loaded = loader.load()
+        loaded = load_folder(folder)
         _find(call.name, loaded.report(), tool.file)
         function = loaded.functions[call.name]
         with progress.reported_to(self._report):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tools_app.functions.loading import FolderLoader, LoadedFolder
+from tools_app.functions.loading import LoadedFolder, load_folder
 
 WriteTools = Callable[..., Path]
 
@@ -27,7 +27,7 @@ def subtract(a: int, b: int) -> str:
 
 
 def load(folder: Path, skip: Mapping[str, str] | None = None) -> LoadedFolder:
-    return FolderLoader(folder, skip=skip).load()
+    return load_folder(folder, skip=skip)
 
 
 def reasons(loaded: LoadedFolder) -> dict[str, str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools_app.functions.loading import FolderLoader
+from tools_app.functions.loading import load_folder
 
 pytestmark = pytest.mark.usefixtures("nothing_stays_imported")
 
@@ -36,4 +36,4 @@ def test_compiled_code_that_lies_beside_a_source_is_never_run(
     (tmp_path / "tools").mkdir(exist_ok=True)
     (tmp_path / "tools" / "speaker.py").write_text(tool)
 
-    assert FolderLoader(tmp_path / "tools").load().functions["say"]() == "as it is read"
+    assert load_folder(tmp_path / "tools").functions["say"]() == "as it is read"

@@ -13,7 +13,7 @@ from tests.unit.tools_app.functions.folders import (
     load,
     reasons,
 )
-from tools_app.functions.loading import FolderLoader
+from tools_app.functions.loading import load_folder
 
 pytestmark = pytest.mark.usefixtures("nothing_stays_imported")
 
@@ -102,7 +102,7 @@ def test_the_module_that_runs_is_always_the_last_one_named(write_tools: WriteToo
     )
     write_tools("tools/sub", __init__="", inner="raise ValueError")
 
-    FolderLoader(folder, on_loading=told.append).load()
+    load_folder(folder, on_loading=told.append)
 
     assert told == ["__init__", "first", "second", "first", "__init__", *told[5:]]
     assert told[5:] == ["sub", "__init__", "sub.inner", "__init__"]
