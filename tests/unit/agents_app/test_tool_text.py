@@ -52,7 +52,10 @@ async def test_only_valid_agents_are_offered() -> None:
         async def list(self, names: Sequence[str]) -> dict[str, AgentDefinition]:
             return {agent.name: agent for agent in (CODER, BROKEN) if agent.name in names}
 
-    others = ("sessions", "claimer", "preparer", "choice", "prompts", "recorded", "max_iterations")
+    others = (
+        *("sessions", "claimer", "preparer", "choice", "load_phases", "recorded"),
+        "max_iterations",
+    )
     delegate = AgentDelegate(agents=Agents(), **dict.fromkeys(others))
 
     tools = (await delegate.listing(["coder", "broken", "gone"])).tools
