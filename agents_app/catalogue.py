@@ -145,35 +145,10 @@ class AgentCatalogue:
 
     def _open(self, folder: AgentFolder) -> FolderTools:
         hosted = ToolFolder(path=folder.path, name=f"agent {folder.name}")
-        hosts = _BoundedHostPool(self._fork_server, hosted, self._limits, self._discovering)
+        hosts = HostPool(self._fork_server, hosted, self._limits, discovering=self._discovering)
         return FolderTools(
             folder.path, hosts, self._generations, timeout_seconds=self._timeout_seconds
         )
-
-
-class _BoundedHostPool(HostPool):
-    """Hosts that import modules only while few others do, and do not stay for that alone.
-
-    A hundred agents may be listed and one be called: the others would keep 8 MB each for minutes.
-    """
-
-    def __init__(
-        self,
-        fork_server: ForkServerClient,
-        folder: ToolFolder,
-        limits: HostLimits,
-        discovering: asyncio.Semaphore,
-    ) -> None:
-        super().__init__(fork_server, folder, limits)
-        self._discovering = discovering
-
-    async def discover(self) -> ToolListing:
-        """Load the folder in a new process, when it is its turn."""
-        async with self._discovering:
-            try:
-                return await super().discover()
-            finally:
-                self.let_go()
 
 
 def definition(folder: AgentFolder, listing: ToolListing | None) -> AgentDefinition:

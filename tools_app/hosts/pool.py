@@ -32,16 +32,29 @@ class HostPool:
     in that process: it is never another owner's, who has other variables (docs/decisions/0210). One
     that was stopped or died is replaced when the next one is needed. Processes that a tool leaves
     behind end with its tool process.
+
+    Args:
+        fork_server: Starts the tool processes.
+        folder: The folder.
+        limits: Bounds on the tool processes.
+        discovering: Bounds the discoveries of several pools, whose tool processes don't stay for
+            these alone: a hundred folders may be discovered and one be called.
     """
 
     def __init__(
-        self, fork_server: ForkServerClient, folder: ToolFolder, limits: HostLimits | None = None
+        self,
+        fork_server: ForkServerClient,
+        folder: ToolFolder,
+        limits: HostLimits | None = None,
+        *,
+        discovering: asyncio.Semaphore | None = None,
     ) -> None:
         self._fork_server = fork_server
         self._folder = folder
         self._limits = limits or HostLimits()
         self._slots = asyncio.Semaphore(self._limits.processes)
-        self._one_discovery = asyncio.Lock()
+        self._keeps_discoverer = discovering is None
+        self._discovering = discovering or asyncio.Semaphore(1)
         self._idle: list[Host] = []  # the most recently used one is the last
         self._busy: set[Host] = set()
         self._generation = 0
@@ -56,12 +69,14 @@ class HostPool:
         A module that hangs, or ends the process, is listed as invalid, and later tool processes
         don't import it. Never raises because of what is in the folder.
         """
-        async with self._one_discovery:
+        async with self._discovering:
             try:
                 host, report = await self._new_host(self._fork_server.added(), report=True)
             except FolderUnusable as error:
                 return self._unusable(str(error))
             self._release(host)
+            if not self._keeps_discoverer:
+                self.let_go()
         try:
             return decode_as(report, ToolListing)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
