@@ -1,7 +1,8 @@
 """Confines an agent's tools to one directory: its files, and commands that start in it.
 
-For the functions in ``agents/<name>/<name>.py``, as ``mochi_server.workspace``. The results and the
-messages of the exceptions are written for a model. Everything blocks: these run in tool hosts.
+For ``agents/<name>/<name>.py``, as ``mochi_server.workspace``: its methods can be tools as they
+are. Docstrings, results and the messages of the exceptions are written for a model. Everything
+blocks: these run in tool hosts.
 """
 
 import os
@@ -12,6 +13,9 @@ import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from sessions_app.store.atomic import UnreadableFileError, read_regular
 from sessions_app.surrogates import join_surrogates
@@ -53,8 +57,15 @@ class Workspace:
         self.directory = Path(directory).absolute()
         self._hidden = frozenset(name.casefold() for name in hidden)
 
-    def read_file(self, path: str, first_line: int = 1, last_line: int | None = None) -> str:
-        """Return the text of a file, or some of its lines, counted from 1.
+    def read_file(
+        self, path: str, first_line: Annotated[int, Field(ge=1)] = 1, last_line: int | None = None
+    ) -> str:
+        """Return the text of a file, or some of its lines.
+
+        Args:
+            path: The file.
+            first_line: The first line to read, counted from 1.
+            last_line: The last line to read; the end of the file if left out.
 
         Raises:
             WorkspaceError: The path is not allowed, or leads to no text of at most 1 MiB.
@@ -71,6 +82,10 @@ class Workspace:
 
     def write_file(self, path: str, content: str) -> str:
         """Write a file, new or in place of the one that is there; makes missing directories.
+
+        Args:
+            path: The file.
+            content: Its whole text.
 
         Raises:
             WorkspaceError: The path is not allowed or can't be written.
@@ -121,6 +136,9 @@ class Workspace:
     def list_dir(self, path: str = ".") -> str:
         """Return the entries of a directory, one a line: directories with '/', files with sizes.
 
+        Args:
+            path: The directory; the whole one if left out.
+
         Raises:
             WorkspaceError: The path is not allowed, or leads to no directory.
         """
@@ -139,6 +157,10 @@ class Workspace:
 
     def delete_rename_file(self, path: str, new_path: str | None = None) -> str:
         """Delete a file or an empty directory, or rename it when ``new_path`` is given.
+
+        Args:
+            path: What to delete or rename.
+            new_path: Its new path, where nothing must be yet.
 
         Raises:
             WorkspaceError: A path is not allowed, there is nothing at ``path``, something at
@@ -163,7 +185,9 @@ class Workspace:
             raise WorkspaceError(f"{path}: {_why(error)}.") from error
         return f"Deleted {shown}."
 
-    def run_cli_command(self, command: str, timeout_seconds: float = 30) -> str:
+    def run_cli_command(
+        self, command: str, timeout_seconds: Annotated[float, Field(gt=0, le=600)] = 30
+    ) -> str:
         """Run a shell command in the directory and return its exit code and output.
 
         What it leaves running is ended with it, by SIGTERM, and a second later by SIGKILL; also

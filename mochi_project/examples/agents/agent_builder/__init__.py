@@ -17,3 +17,6 @@ __all__ = [
     "delete_rename_file",
     "run_cli_command",
 ]
+
+# These change something: the policy ``confirm_destructive`` asks before they run.
+__destructive__ = ["write_file", "insert_replace_text", "delete_rename_file", "run_cli_command"]
