@@ -283,7 +283,7 @@ class ServerLogin:
         return await asyncio.shield(self._renewing)
 
     async def _renew(self, old: str | None, challenge: str) -> str | None:
-        """Renew the token, unless another process does."""
+        """Renew the token, unless another process does; None if a person has to log in."""
         holder = secrets.token_hex(8)
         while True:
             now = await self._records.now()
@@ -299,14 +299,11 @@ class ServerLogin:
             if record.access_token != old:
                 return record.access_token
             if record.renewal and record.renewal.holder == holder:
-                return await self._renew_as(holder, record, challenge)
+                break
             await asyncio.sleep(_LOOK_SECONDS)
-
-    async def _renew_as(self, holder: str, record: LoginRecord, challenge: str) -> str | None:
-        """Renew the token as the only one who does; return it, None if a person has to log in."""
-        flows = await self._flows()
         outcome: Mapping[str, Any] = {}
         try:
+            flows = await self._flows()
             outcome = await flows.renew(record, challenge, await self._records.now())
         except LoginRefused as error:
             outcome = {"tokens": None, "fault": error.message}

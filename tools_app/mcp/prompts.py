@@ -5,38 +5,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import msgspec
+from pydantic import ValidationError
 
-from sessions_app.decoding import convert_to
 from sessions_app.errors import ValidationFailed
 from tools_app.errors import ServerPromptNotFound, ToolServerUnavailable
 from tools_app.mcp.limits import MAX_ENTRIES, MAX_LISTING_BYTES, MAX_MESSAGE_BYTES
 from tools_app.mcp.remote import RemoteError, cause_of, mapping
 from tools_app.mcp.results import json_text, result_of
 from tools_app.mcp.server import ManagedServer
-from tools_app.schemas import McpPromptTextOut
+from tools_app.schemas import McpPromptOut, McpPromptTextOut
 
 _LISTING_SECONDS = 60.0
 
 
-class PromptArgument(msgspec.Struct, frozen=True, kw_only=True):
-    """An argument of a prompt."""
-
-    name: str
-    description: str | None = None
-    required: bool = False
-
-
-class McpPrompt(msgspec.Struct, frozen=True, kw_only=True):
-    """A prompt, as its server describes it."""
-
-    name: str
-    title: str | None = None
-    description: str | None = None
-    arguments: Sequence[PromptArgument] = ()
-
-
-async def list_prompts(server: ManagedServer) -> Sequence[McpPrompt]:
+async def list_prompts(server: ManagedServer) -> Sequence[McpPromptOut]:
     """Return the prompts of a server, as far as they can be understood.
 
     Raises:
@@ -105,10 +87,15 @@ def _failures_told(server: ManagedServer) -> Iterator[None]:
         raise ToolServerUnavailable(server.name, cause_of(error)) from error
 
 
-def _prompt(raw: Mapping[str, Any]) -> McpPrompt | None:
+def _prompt(raw: Mapping[str, Any]) -> McpPromptOut | None:
+    listed = raw.get("arguments")
+    arguments = [
+        {"required": False, **mapping(each)}
+        for each in (listed if isinstance(listed, list) else ())
+    ]
     try:
-        return convert_to(raw, McpPrompt)
-    except msgspec.ValidationError:
+        return McpPromptOut.model_validate({**raw, "arguments": arguments})
+    except ValidationError:
         return None
 
 

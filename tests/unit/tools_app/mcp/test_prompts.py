@@ -6,12 +6,10 @@ from sessions_app.errors import ValidationFailed
 from tools_app.errors import ServerPromptNotFound, ToolServerNotFound, ToolServerUnavailable
 from tools_app.mcp.limits import MAX_ENTRIES
 from tools_app.mcp.prompts import (
-    McpPrompt,
-    PromptArgument,
     get_prompt,
     list_prompts,
 )
-from tools_app.schemas import McpPromptTextOut
+from tools_app.schemas import McpPromptArgumentOut, McpPromptOut, McpPromptTextOut
 
 
 async def server_with(lab, **replies):
@@ -26,13 +24,13 @@ async def test_prompts_of_a_server_are_listed_and_filled_in(lab):
     [prompt] = await list_prompts(server)
     messages = await get_prompt(server, "review", {"number": "17"})
 
-    assert prompt == McpPrompt(
+    assert prompt == McpPromptOut(
         name="review",
         title="Review a pull request",
         description="Review changes.",
         arguments=[
-            PromptArgument(name="number", required=True),
-            PromptArgument(name="tone", required=False),
+            McpPromptArgumentOut(name="number", required=True),
+            McpPromptArgumentOut(name="tone", required=False),
         ],
     )
     assert messages == [McpPromptTextOut(role="user", content="Review number 17, be kind.")]
