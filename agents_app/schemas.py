@@ -3,11 +3,11 @@
 from typing import cast
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
 from sessions_app.http.list_schemas import COMPLETE, UnreadableOut
-from sessions_app.http.schemas import SessionContents, SessionEntry
+from sessions_app.http.schemas import ListedSessionOut, SessionContents, SessionEntry
 from tools_app.schemas import InvalidToolOut, ToolOut
 
 _CODER: JsonDict = {
@@ -19,34 +19,17 @@ _CODER: JsonDict = {
     "tool_count": 2,
     "tools": ["read_file", "write_file"],
 }
-_READ_FILE: JsonDict = {
-    "name": "read_file",
-    "description": "Read a text file of the workspace.",
-    "parameters": {"path": {"type": "str", "description": "The file."}},
-    "json_schema": {
-        "type": "object",
-        "properties": {"path": {"type": "string", "description": "The file."}},
-        "required": ["path"],
-    },
-    "destructive": False,
-    "groups": [],
-    "server": None,
-    "icons": [],
-}
-_CHAT: JsonDict = {
-    "session_id": "b80fa657b0",
-    "agent_name": "coder",
-    "model": "qwen3:14b",
-    "created_at": "2026-01-15T10:30:00.000000+00:00",
-    "updated_at": "2026-01-15T10:30:42.000000+00:00",
-    "message_count": 5,
-    "summary": None,
-    "preview": "Write hello.py and run it.",
-}
 
 
-# What a session looks like is said in one place.
-_SESSION = cast("dict[str, JsonDict]", SessionContents.model_config["json_schema_extra"])["example"]
+# What a tool and a session look like is said in one place.
+def _example_of(schema: type[BaseModel]) -> JsonDict:
+    return cast("dict[str, JsonDict]", schema.model_config["json_schema_extra"])["example"]
+
+
+_TOOL = _example_of(ToolOut)
+_SESSION = _example_of(SessionContents)
+_CHAT = {**_example_of(ListedSessionOut), "agent_name": "coder"}
+del _CHAT["state"]
 
 
 def _example(value: JsonDict) -> ConfigDict:
@@ -82,9 +65,9 @@ class AgentDetailOut(AgentOut):
         {
             **_CODER,
             "tool_count": 1,
-            "tools": ["read_file"],
+            "tools": ["add_numbers"],
             "system_prompt": "You are a careful programmer...",
-            "tool_details": {"read_file": _READ_FILE},
+            "tool_details": {"add_numbers": _TOOL},
             "invalid_tools": [],
         }
     )
