@@ -139,16 +139,6 @@ class AvailableTools(msgspec.Struct, frozen=True, kw_only=True):
         """Return a tool that may run; None for any other name."""
         return self.tools.get(name) or self.linked.get(name) or self.resumed.get(name)
 
-    def digest(self, name: str) -> str | None:
-        """Return the digest of an MCP tool's description, by which a change is noticed."""
-        tool = self.find(name)
-        return None if tool is None else tool.digest
-
-    def queue(self, name: str) -> str | None:
-        """Return the queue that calls of this tool wait in; None when they need not wait."""
-        tool = self.find(name)
-        return None if tool is None else tool.queue
-
     def must_ask(self, call: ToolCall) -> bool:
         """Return whether a call needs approval; one that can't run needs none."""
         name = call.name

@@ -233,7 +233,8 @@ class ToolCallRunner:
         Returns:
             The result, its duration in milliseconds, and whether an agent sent its own event.
         """
-        async with self.queues.turn(self._available.queue(questions.item.call.name)):
+        tool = self._available.find(questions.item.call.name)
+        async with self.queues.turn(None if tool is None else tool.queue):
             turn.require_hold()
             return await self._call(turn, questions)
 
@@ -241,6 +242,7 @@ class ToolCallRunner:
         self, turn: CallingTurn, questions: CallQuestions
     ) -> tuple[ToolResult, float, bool]:
         item, name = questions.item, questions.item.call.name
+        tool = self._available.find(name)
         is_agent = self._delegate is not None and self._available.delegates(name)
         started = time.perf_counter()
         invocation = ToolInvocation(
@@ -250,7 +252,7 @@ class ToolCallRunner:
             message_id=questions.message_id,
             tool_call_id=item.call.id,
             call_index=item.index,
-            digest=self._available.digest(name),
+            digest=None if tool is None else tool.digest,
             report=ProgressReport(item.call.id, turn.emit),
             links=self._available.links_of(name),
             results=self._available.results if self._available.reads_results(name) else None,
