@@ -1,6 +1,5 @@
 """Defines the questions of servers to people while a tool runs (MCP's elicitation), and answers."""
 
-import ipaddress
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -8,6 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from mochi_project.addresses import is_this_machine
 from sessions_app.decoding import convert_to
 from sessions_app.errors import ValidationFailed
 
@@ -215,14 +215,7 @@ def safe_url(url: object) -> str:
         host, _ = parts.hostname, parts.port
     except ValueError as error:
         raise refusal from error
-    is_local = parts.scheme == "http" and _is_loopback(host or "")
+    is_local = parts.scheme == "http" and (host == "localhost" or is_this_machine(host or "", 0))
     if not host or "@" in parts.netloc or "\\" in url or not (parts.scheme == "https" or is_local):
         raise refusal
     return url
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
