@@ -23,13 +23,17 @@ def agent_of(metadata: SessionMetadata) -> str | None:
     return name if isinstance(name, str) else None
 
 
+def caller_of(metadata: SessionMetadata) -> object:
+    """Return the id of the session whose call made this one of an agent."""
+    call = metadata.extra.get(CALLED_BY)
+    return call.get("session_id") if isinstance(call, Mapping) else None
+
+
 def sessions_by_caller(chats: SessionManager) -> Mapping[str, Sequence[str]]:
     """Return the ids of the agents' sessions, by the session whose calls made them. Blocks."""
     found: dict[str, list[str]] = {}
     for metadata in chats.list().sessions:
-        call = metadata.extra.get(CALLED_BY)
-        caller = call.get("session_id") if isinstance(call, Mapping) else None
-        if isinstance(caller, str):
+        if isinstance(caller := caller_of(metadata), str):
             found.setdefault(caller, []).append(metadata.session_id)
     return found
 

@@ -2,14 +2,14 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from agents_app.sessions import CALLED_BY
+from agents_app.sessions import caller_of
 from sessions_app.decoding import decode_as
 from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.retention import DueSessions, SessionKept, due_in, require_unchanged
@@ -124,7 +124,7 @@ class SessionSweep:
         if not (listing.complete and callers.complete and not callers.unreadable):
             return 0
         there = {one.session_id for one in (*callers.sessions, *listing.sessions)}
-        alone = [one for one in listing.sessions if _caller_of(one) not in there]
+        alone = [one for one in listing.sessions if caller_of(one) not in there]
         return self._delete(due_in(alone, days=self._days, now=self._now()).expired, self._chats)
 
     def _delete(self, due: Sequence[SessionMetadata], sessions: SessionManager) -> int:
@@ -151,8 +151,3 @@ class SessionSweep:
         except (msgspec.MsgspecError, TypeError):
             pass  # nothing was deleted yet, as far as anybody knows
         return Deleted(since=now)
-
-
-def _caller_of(metadata: SessionMetadata) -> object:
-    call = metadata.extra.get(CALLED_BY)
-    return call.get("session_id") if isinstance(call, Mapping) else None
