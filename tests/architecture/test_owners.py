@@ -76,6 +76,7 @@ HOLDING_NOTHING_OF_AN_OWNER = {
 }
 CACHES = {
     "agents_app/language_model.py": "descriptions of agents, of one owner's models",
+    "agents_app/skill.py": "descriptions of agents, by the content of their files",
     "chat/storage/files/change_log.py": "the number of a process",
     "dialects_app/shared/attaching.py": "files of URLs, of one owner's requests",
     "mochi_project/errors/statuses.py": "statuses of codes",

@@ -120,7 +120,8 @@ class McpLogins:
             await login.finish(pending, answer["code"], answer.get("iss"))
         except RemoteError as error:
             raise LoginFailed(400, error.message) from error
-        await server.notice_login()
+        if server.state == "needs_login":
+            await server.request_start()
         return name
 
     async def wait(self, name: str, pending: PendingLogin) -> None:

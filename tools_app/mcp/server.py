@@ -84,20 +84,15 @@ class ManagedServer:
         self._resumes_at = 0.0
         self._clock: asyncio.Timeout | None = None
 
-    def request_start(self) -> None:
-        """Request a start, unless the server runs or is backing off."""
+    async def request_start(self) -> None:
+        """Request a start, unless the server runs, is backing off, or still needs a login."""
         if self._closing:
             return
         if self.state in ("stopped", "failed"):
             self._start()
         elif self.state == "backing_off":
             self._wanted.set()  # when the pause is over
-
-    async def notice_login(self) -> None:
-        """Request a start if somebody has logged in since one was refused."""
-        if self.state != "needs_login" or self.login is None:
-            return
-        if (await self.login.record()).tokens is not None:
+        elif self.state == "needs_login" and await self._is_logged_in():
             self._failures = 0
             self._start()
 
@@ -106,7 +101,7 @@ class ManagedServer:
 
         Does not wait for a start that began long ago, nor for a long pause.
         """
-        self.request_start()
+        await self.request_start()
         latest = _now() + within
         while (seconds := min(latest - _now(), self._seconds_worth_waiting())) > 0:
             with suppress(TimeoutError):
@@ -151,7 +146,6 @@ class ManagedServer:
             RemoteError: It was refused, or the server does not work now.
             TimeoutError: It took too long.
         """
-        await self.notice_login()
         async with self._used() as connection, asyncio.timeout(self._limits.call):
             return await connection.ask(method, params)
 
@@ -354,6 +348,9 @@ class ManagedServer:
     def _must_end(self) -> bool:
         """Return whether the running server is to be ended, for good or to be restarted."""
         return self._closing or self._restarting
+
+    async def _is_logged_in(self) -> bool:
+        return self.login is not None and (await self.login.record()).tokens is not None
 
     def _needs_login(self) -> str | None:
         """Return that somebody has to log in, as a sentence."""

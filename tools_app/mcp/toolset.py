@@ -92,8 +92,7 @@ class McpTools:
         within = self._limits.listing_wait if selection is None else self._limits.start_wait
         unknown = [server for server in chosen if not server.named.tools]
         for server in chosen:
-            await server.notice_login()
-            server.request_start()
+            await server.request_start()
         await asyncio.gather(*(server.wait_ready(within=within) for server in unknown))
         return ToolListing(
             tools={name: tool for server in chosen for name, tool in server.named.tools.items()},
@@ -145,7 +144,6 @@ class McpTools:
         server = self._servers.get(server_of(tool_name) or "")
         if server is None or not self._is_offered(server.name):
             raise ToolNotFound(tool_name)
-        await server.notice_login()
         if not server.named.tools:
             await server.wait_ready(within=self._limits.start_wait)
         if server.state == "ready" and tool_name not in server.named.tools:
