@@ -10,9 +10,8 @@ from search_app.entries import entries_of
 from search_app.index import SearchIndex
 from search_app.index_comparison import IndexComparison, compare
 from search_app.index_state import IndexUnavailable
-from search_app.pacing import Pace
 from search_app.scan import read_session
-from search_app.writer import SessionRow
+from search_app.writer import SessionRow, Step
 from sessions_app.errors import StorageError
 from sessions_app.session import SessionMetadata
 from sessions_app.store.locks import FileLocks
@@ -20,6 +19,10 @@ from sessions_app.store.repository import Listing, SessionReader
 
 RETRY_SECONDS = 30.0
 """The pause after the index could not be written."""
+WORK_SECONDS = 0.0005
+"""The longest work without a pause, and so the longest wait of streams for the GIL."""
+RESTING_SHARE = 1.0
+"""The pause after that, as a share of the time worked."""
 ROUND = 500
 """The sessions per batch: the newest batch comes first, then batches from the oldest on."""
 SESSIONS_OF_TRANSACTION = 20
@@ -78,12 +81,12 @@ class IndexUpdater:
             lock = self._locks.held("search", timeout_seconds=0)
         except TimeoutError:
             return
-        pace = Pace(self._clock, self._closing.wait) if rests else _not_resting
+        step = self._steps(RESTING_SHARE if rests else 0.0)
         with lock, suppress(_Closing):
             is_changing = True
             while is_changing:  # repeat for concurrent changes
                 listing = self._sessions.list()
-                is_changing = self._put_in_and_out(listing, self._compared(listing), pace)
+                is_changing = self._put_in_and_out(listing, self._compared(listing), step)
 
     def tidy(self) -> None:
         """Remove what was deleted from the index, if there is one, also where nobody searches.
@@ -109,7 +112,7 @@ class IndexUpdater:
                     comparison = compare(self._sessions.list(), reader.stamps())
                 if deleted := (*comparison.gone, *comparison.outdated):
                     with self._index.writing() as writer:
-                        writer.take_out(deleted, self._step(Pace(self._clock, self._closing.wait)))
+                        writer.take_out(deleted, self._steps(RESTING_SHARE))
             except IndexUnavailable as error:
                 if error.is_broken:
                     self._index.remove()
@@ -150,23 +153,19 @@ class IndexUpdater:
             pass
         return compare(listing, {})
 
-    def _put_in_and_out(
-        self, listing: Listing, comparison: IndexComparison, pace: Callable[[], object]
-    ) -> bool:
+    def _put_in_and_out(self, listing: Listing, comparison: IndexComparison, step: Step) -> bool:
         """Update the index; return whether it changed, or was deleted meanwhile."""
         try:
             if comparison.gone:
                 with self._index.writing() as writer:
-                    writer.take_out(comparison.gone, pace)
-            return self._put(listing, comparison.pending, pace)
+                    writer.take_out(comparison.gone, step)
+            return self._put(listing, comparison.pending, step)
         except IndexUnavailable as error:
             if not error.is_missing:
                 raise
             return True
 
-    def _put(
-        self, listing: Listing, pending: Sequence[SessionMetadata], pace: Callable[[], object]
-    ) -> bool:
+    def _put(self, listing: Listing, pending: Sequence[SessionMetadata], step: Step) -> bool:
         """Add sessions; return whether any could be read."""
         is_filled = False
         for start in range(0, len(pending), ROUND):
@@ -174,7 +173,7 @@ class IndexUpdater:
             with self._index.writing() as writer:
                 for first in range(0, len(oldest_first), SESSIONS_OF_TRANSACTION):
                     some = oldest_first[first : first + SESSIONS_OF_TRANSACTION]
-                    is_filled |= writer.put(self._rows(listing, some), self._step(pace)) > 0
+                    is_filled |= writer.put(self._rows(listing, some), step) > 0
         return is_filled
 
     def _rows(self, listing: Listing, sessions: Sequence[SessionMetadata]) -> Iterator[SessionRow]:
@@ -186,19 +185,20 @@ class IndexUpdater:
                     metadata.session_id, stamp, metadata.updated_at, tuple(entries_of(session))
                 )
 
-    def _step(self, pace: Callable[[], object]) -> Callable[[], None]:
-        """Return the callback for each entry."""
+    def _steps(self, resting_share: float) -> Step:
+        """Return the callback for each entry, which pauses after some work."""
+        begun = self._clock()
 
         def step() -> None:
+            nonlocal begun
+            worked = self._clock() - begun
+            if worked >= WORK_SECONDS:
+                self._closing.wait(worked * resting_share)
+                begun = self._clock()
             if self._closing.is_set():
                 raise _Closing
-            pace()
 
         return step
-
-
-def _not_resting() -> None:
-    """Do not pause."""
 
 
 class _Closing(Exception):

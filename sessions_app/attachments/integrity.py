@@ -13,7 +13,9 @@ from sessions_app.messages import Attachment
 from sessions_app.store.repository import SessionRepository
 
 MOST_SESSIONS = 200
+"""The maximum number of sessions to read of each repository, newest first."""
 MOST_HASHED = 64 << 20
+"""The maximum bytes of files to read."""
 _PIECE_BYTES = 1 << 20
 
 
@@ -38,19 +40,13 @@ class AttachmentReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_attachments(
-    store: AttachmentStore,
-    repositories: Sequence[SessionRepository],
-    *,
-    most_sessions: int = MOST_SESSIONS,
-    most_hashed: int = MOST_HASHED,
+    store: AttachmentStore, repositories: Sequence[SessionRepository]
 ) -> AttachmentReport:
     """Check the newest files, and that files referred to by recent sessions exist. Blocks.
 
     Args:
         store: The files.
         repositories: The sessions that may refer to them.
-        most_sessions: The maximum number of sessions to read of each repository, newest first.
-        most_hashed: The maximum bytes of files to read.
 
     Raises:
         StorageError: The store can't be reached.
@@ -58,14 +54,14 @@ def check_attachments(
     listed = {file.id: file for file in store.list()}
     damaged = {file.id for file in listed.values() if not file.size}
     missing = {}
-    for session_id, attachment in _references(repositories, most_sessions):
+    for session_id, attachment in _references(repositories):
         file = listed.get(attachment.id)
         if file is None:
             missing[attachment.id] = session_id
         elif file.size != attachment.size:
             damaged.add(file.id)
     hashed = 0
-    for file in _newest(listed.values(), most_hashed):
+    for file in _newest(listed.values()):
         hashed += 1
         if file.id not in damaged and not _is_whole(store, file.id):
             damaged.add(file.id)
@@ -79,14 +75,10 @@ def check_attachments(
     )
 
 
-def _references(
-    repositories: Sequence[SessionRepository], most_sessions: int
-) -> Iterator[tuple[str, Attachment]]:
+def _references(repositories: Sequence[SessionRepository]) -> Iterator[tuple[str, Attachment]]:
     """Yield (session id, attachment) for the most recently changed sessions."""
     for repository in repositories:
-        listed = repository.list().sessions
-        newest = sorted(listed, key=lambda metadata: metadata.updated_at, reverse=True)
-        for metadata in newest[:most_sessions]:
+        for metadata in repository.list().sessions[:MOST_SESSIONS]:
             try:
                 messages = repository.load(metadata.session_id).messages
             except (SessionCorrupt, SessionNotFound):  # the check of sessions reports them
@@ -95,7 +87,8 @@ def _references(
                 yield metadata.session_id, attachment
 
 
-def _newest(files: Iterable[ListedFile], most_bytes: int) -> Iterator[ListedFile]:
+def _newest(files: Iterable[ListedFile]) -> Iterator[ListedFile]:
+    most_bytes = MOST_HASHED
     for file in sorted(files, key=lambda file: file.written_at, reverse=True):
         most_bytes -= file.size
         if most_bytes < 0:

@@ -12,7 +12,7 @@ import pytest
 
 from search_app.entries import entries_of
 from search_app.index_state import IndexUnavailable
-from search_app.index_updater import IndexUpdater
+from search_app.index_updater import RESTING_SHARE, IndexUpdater
 from search_app.query import read_query
 from search_app.search_request import SearchRequest
 from search_app.writer import SessionRow
@@ -189,6 +189,35 @@ def test_every_entry_is_a_step_between_which_the_work_may_rest(archive: Archive)
         assert len(steps) == 1 + 10
         writer.take_out(["aaaaaaaaaa"], lambda: steps.append(1))
         assert len(steps) == 2 * (1 + 10)
+
+
+def test_the_work_rests_as_long_as_it_works_unless_somebody_waits_for_it(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rests: list[float | None] = []
+
+    class Closing(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            rests.append(timeout)
+            return self.is_set()
+
+    class BusyClock(Clock):
+        def __call__(self) -> float:
+            self.now += 1
+            return self.now
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading, "Event", Closing)
+        updater = filler_of(archive, BusyClock())
+    archive.keep("aaaaaaaaaa", *["apfel"] * 10)
+    updater.fill(rests=True)
+    assert rests == [RESTING_SHARE] * (1 + 10)
+    rests.clear()
+    archive.keep("bbbbbbbbbb", *["apfel"] * 10)
+    updater.fill()
+    assert not any(rests)
+    assert indexed(archive) == ["aaaaaaaaaa", "bbbbbbbbbb"]
+    updater.close()
 
 
 _BUILD = """

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sessions_app.attachments import integrity
 from sessions_app.attachments.file_store import FileAttachmentStore
 from sessions_app.attachments.integrity import AttachmentReport, check_attachments
 from sessions_app.attachments.service import keep
@@ -37,7 +38,10 @@ class Place:
         return self.folder / name[:2] / name
 
     def checked(self, **most: int) -> AttachmentReport:
-        return check_attachments(self.store, [self.sessions.repository], **most)
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in most.items():
+                patch.setattr(integrity, name.upper(), value)
+            return check_attachments(self.store, [self.sessions.repository])
 
 
 @pytest.fixture
