@@ -11,6 +11,8 @@ import msgspec
 
 from search_app.words import words_of
 
+MOST_PLACES = 1000
+"""The maximum occurrences of a term that are looked at: more make no difference to anybody."""
 _PART = re.compile(r'(?P<without>(?<!\S)-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))(?P<star>\*)?')
 
 
@@ -31,41 +33,28 @@ class Term(msgspec.Struct, frozen=True):
         return len(self.words) == 1 and not self.is_prefix
 
     def places(self, words: Sequence[str]) -> Iterator[int]:
-        """Yield the indexes of the term's occurrences in the words of a text.
+        """Yield the indexes of the term's first occurrences in the words of a text.
 
-        Each word is looked at once (Knuth, Morris and Pratt), whatever repeats itself in it.
+        They are looked for in a text of the words, for which Python's search takes time that is
+        linear in its length, whatever repeats itself in it.
         """
-        *before, last = self.words
-        size, falls = len(before), _falls(before)
-        met = 0  # so many words before this one are the first of the term
-        for place, word in enumerate(words):
-            if met == size:
-                if word.startswith(last) if self.is_prefix else word == last:
-                    yield place - size
-                met = falls[met]
-            if not size:
-                continue
-            while met and word != before[met]:
-                met = falls[met]
-            met += word == before[met]
+        text = f" {' '.join(words)} "
+        term = f" {' '.join(self.words)}{'' if self.is_prefix else ' '}"
+        place = start = 0
+        for _ in range(MOST_PLACES):
+            found = text.find(term, start)
+            if found < 0:
+                return
+            place += text.count(" ", start, found)
+            yield place
+            start = found + 1
+            place += 1
 
     def is_in(self, words: Sequence[str], present: frozenset[str]) -> bool:
         """Return whether the term occurs in the words of a text."""
         if not present.issuperset(self.words[:-1] if self.is_prefix else self.words):
             return False
         return self.is_word or next(self.places(words), None) is not None
-
-
-def _falls(words: Sequence[str]) -> Sequence[int]:
-    """Return for each number of words how many of their first words they end with, too."""
-    falls = [0, 0]
-    met = 0
-    for word in words[1:]:
-        while met and word != words[met]:
-            met = falls[met]
-        met += word == words[met]
-        falls.append(met)
-    return falls
 
 
 class Query(msgspec.Struct, frozen=True):

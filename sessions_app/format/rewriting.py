@@ -20,6 +20,7 @@ from sessions_app.format.codec import (
     session_of,
 )
 from sessions_app.format.fields import Malformed
+from sessions_app.format.json_pieces import in_pieces
 from sessions_app.format.layout import (
     PIECE,
     PLACEHOLDER,
@@ -95,21 +96,9 @@ class Rewrite(msgspec.Struct, frozen=True, eq=False):
         return b"".join(self.parts)
 
     def pieces(self) -> Iterator[Part]:
-        """Yield the parts, small ones joined to pieces of about ``PIECE`` bytes."""
-        piece: list[Part] = []
-        size = 0
-        for part in self.parts:
-            if len(part) >= PIECE:  # not copied: that would keep other threads waiting
-                yield b"".join(piece)
-                yield part
-                piece, size = [], 0
-                continue
-            piece.append(part)
-            size += len(part)
-            if size >= PIECE:
-                yield b"".join(piece)
-                piece, size = [], 0
-        yield b"".join(piece)
+        """Yield the parts, small ones joined; large ones are not copied, which would take long."""
+        for parts in in_pieces(self.parts, len):
+            yield parts[0] if len(parts) == 1 else b"".join(parts)
 
     def written(self, data: bytes, session_id: str) -> SessionFile | None:
         """Return the file as it would be read, decoding only the new messages.

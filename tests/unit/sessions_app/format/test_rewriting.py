@@ -188,6 +188,7 @@ def test_what_can_not_be_put_together_is_written_at_once(
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "PIECE", 300)
     monkeypatch.setattr("sessions_app.format.rewriting.PIECE", 300)
+    monkeypatch.setattr("sessions_app.format.json_pieces.PIECE_BYTES", 300)
 
 
 def test_a_large_session_is_read_and_written_in_pieces(
