@@ -63,19 +63,11 @@ def left_out(state: ContextState | None, messages: Sequence[Message]) -> Sequenc
 
 def context_state_to_json(state: ContextState) -> dict[str, Any]:
     """Convert the state to its JSON value in files."""
-    document: dict[str, Any] = {
-        "strategy": state.strategy,
-        "first_id": state.first_id,
-        "last_id": state.last_id,
-        "count": state.count,
-        "digest": state.digest,
-        "created_at": state.created_at,
-        "summary": state.summary,
-        "model": state.model,
-    }
-    if state.files_until is not None:
-        document["files_until"] = state.files_until
-    return {**document, **state.extra}
+    fields = msgspec.structs.asdict(state)
+    if state.files_until is None:
+        del fields["files_until"]
+    extra = fields.pop("extra")
+    return {**fields, **extra}
 
 
 def context_state_from_json(raw: dict[str, Any] | None) -> ContextState | None:

@@ -178,7 +178,7 @@ def copy_entry(entry: Entry, target: Path) -> None:
         OSError: It can't be read, or the copy can't be written.
     """
     make_private_directory(target.parent)
-    session = _running_session(entry)
+    session = running_session(entry)
     if session is None:
         _copy_file(entry.path, target, PRIVATE_FILE if entry.part.storage else _KEPT_MODE)
     else:
@@ -209,7 +209,8 @@ def busy_sessions(storages: Iterable[ConversationStorage]) -> list[str]:
     ]
 
 
-def _running_session(entry: Entry) -> Session | None:
+def running_session(entry: Entry) -> Session | None:
+    """Return a session whose turn runs as if it were interrupted now; None for other files."""
     storage = entry.part.storage
     if storage is None:
         return None

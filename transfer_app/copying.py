@@ -20,7 +20,7 @@ from cluster_app.objects.store import (
 from mochi_project.configuration.app_settings import USERS, owners_in
 from mochi_project.configuration.config import ServerSettings
 from mochi_project.principal import DEFAULT_OWNER, is_owner
-from sessions_app.errors import SessionCorrupt, SessionNotFound
+from sessions_app.errors import SessionCorrupt
 from sessions_app.format.codec import decode, encode
 from sessions_app.session import Session
 from sessions_app.store.atomic import (
@@ -31,7 +31,14 @@ from sessions_app.store.atomic import (
 )
 from sessions_app.store.envelope import is_tombstone, opened
 from sessions_app.store.session_files import SIZE_LIMIT
-from transfer_app.backup import Part, busy_sessions, files_of, parts_of
+from transfer_app.backup import (
+    Entry,
+    Part,
+    busy_sessions,
+    files_of,
+    parts_of,
+    running_session,
+)
 from transfer_app.copy_report import CopiedName, Outcome
 
 COPIERS = 16
@@ -72,17 +79,9 @@ class DirectoryLocation:
             FileNotFoundError: Nothing has this name.
             UnreadableFileError: It can't be read.
         """
-        mine = self._mine(part)
-        if mine.storage is not None:
-            try:
-                copy = mine.storage.recovery.copy_of(name.removesuffix(".json"))
-            except SessionNotFound as error:
-                raise FileNotFoundError(name) from error
-            except SessionCorrupt:  # it is copied as it is
-                copy = None
-            if copy is not None:
-                return encode(copy)
-        return read_regular(mine.path / name, limit=SIZE_LIMIT)
+        entry = Entry(self._mine(part), Path(name))
+        session = running_session(entry)
+        return read_regular(entry.path, limit=SIZE_LIMIT) if session is None else encode(session)
 
     def create(self, part: Part, name: str, data: bytes) -> None:
         """Write a new file; raises ``FileExistsError``."""

@@ -42,8 +42,8 @@ def metadata_to_json(metadata: SessionMetadata) -> dict[str, Any]:
             with_group=metadata.format_version in _GROUPED_VERSIONS,
             is_file=True,
         ),
-        "agent_settings": agent_settings_to_json(metadata.agent_settings),
-        "context_window_config": window_to_json(metadata.context_window_config),
+        "agent_settings": _fields_to_json(metadata.agent_settings),
+        "context_window_config": _fields_to_json(metadata.context_window_config),
     }
     for key in _OPTIONAL_KEYS:
         value = getattr(metadata, key)
@@ -92,29 +92,13 @@ def tool_settings_to_json(
     return {**document, **settings.extra}
 
 
-def agent_settings_to_json(settings: AgentSettings | None) -> dict[str, Any] | None:
-    """Convert agent settings to their JSON value in files."""
-    if settings is None:
+def _fields_to_json(value: AgentSettings | WindowConfig | None) -> dict[str, Any] | None:
+    """Convert all fields to their JSON value, as they are declared, and unknown keys."""
+    if value is None:
         return None
-    return {
-        "enabled_agents": list(settings.enabled_agents),
-        "selection_metadata": settings.selection_metadata,
-        **settings.extra,
-    }
-
-
-def window_to_json(config: WindowConfig | None) -> dict[str, Any] | None:
-    """Convert the context window's configuration to its JSON value in files."""
-    if config is None:
-        return None
-    return {
-        "dynamic_enabled": config.dynamic_enabled,
-        "current_window": config.current_window,
-        "last_adjustment": config.last_adjustment,
-        "adjustment_history": list(config.adjustment_history),
-        "manual_override": config.manual_override,
-        **config.extra,
-    }
+    fields = msgspec.structs.asdict(value)
+    extra = fields.pop("extra")
+    return {**fields, **extra}
 
 
 def many_messages(messages: Sequence[Message], *, variants: bool = False) -> LongList:
@@ -165,7 +149,7 @@ def session_overview(session: Session) -> dict[str, Any]:
     document = {
         **_first_keys(metadata),
         "tool_settings": tool_settings_to_json(metadata.tool_settings or ToolSettings()),
-        "agent_settings": agent_settings_to_json(metadata.agent_settings or AgentSettings()),
+        "agent_settings": _fields_to_json(metadata.agent_settings or AgentSettings()),
     }
     for key in ("options", "context_strategy", "on_crash", "forked_from"):
         value = getattr(metadata, key)
@@ -181,7 +165,7 @@ def session_detail(session: Session) -> dict[str, Any]:
         **session_overview(session),
         "summary": metadata.summary,
         "summary_model": metadata.summary_model,
-        "context_window_config": window_to_json(session.window),
+        "context_window_config": _fields_to_json(session.window),
         "format_version": metadata.format_version,
         "preview": metadata.preview,
         "messages": many_messages(session.messages),

@@ -1,9 +1,7 @@
 """Recognizes the formats of exports by their shape. Pure."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
-
-import msgspec
 
 from sessions_app.session import Session
 from transfer_app.formats import (
@@ -20,29 +18,17 @@ from transfer_app.formats.sources import Source
 Read = Callable[..., ImportedConversation | Session]
 
 
-class Format(msgspec.Struct, frozen=True):
-    """The format of a program's exports.
+Recognises = Callable[[Mapping[str, Any]], bool]
 
-    Attributes:
-        source: The program.
-        recognises: Returns whether an entry has the shape of this format.
-        parse: Returns the conversation; raises ``UnusableEntry``.
-    """
-
-    source: str
-    recognises: Callable[[Mapping[str, Any]], bool]
-    parse: Read
-
-
-FORMATS: Sequence[Format] = (
-    Format(own.SOURCE, own.recognises, own.parse),
-    Format(chatgpt.SOURCE, chatgpt.recognises, chatgpt.parse),
-    Format(claude.SOURCE, claude.recognises, claude.parse),
-    Format(open_webui.SOURCE, open_webui.recognises, open_webui.parse),
-    Format(librechat.SOURCE, librechat.recognises, librechat.parse),
-    Format(chatbot_ui.SOURCE, chatbot_ui.recognises, chatbot_ui.parse),
-)
-_BY_SOURCE = {each.source: each for each in FORMATS}
+FORMATS: Mapping[str, tuple[Recognises, Read]] = {
+    own.SOURCE: (own.recognises, own.parse),
+    chatgpt.SOURCE: (chatgpt.recognises, chatgpt.parse),
+    claude.SOURCE: (claude.recognises, claude.parse),
+    open_webui.SOURCE: (open_webui.recognises, open_webui.parse),
+    librechat.SOURCE: (librechat.recognises, librechat.parse),
+    chatbot_ui.SOURCE: (chatbot_ui.recognises, chatbot_ui.parse),
+}
+"""What tells by its shape whether an entry is of a program, and what reads it."""
 
 
 def parse(
@@ -60,12 +46,9 @@ def parse(
     """
     if not isinstance(entry, dict):
         raise UnusableEntry("it is not a JSON object")
+    for recognises, read in FORMATS.values() if source == "auto" else [FORMATS[source]]:
+        if recognises(entry):
+            return read(entry, all_branches=all_branches)
     if source == "auto":
-        found = next((each for each in FORMATS if each.recognises(entry)), None)
-        if found is None:
-            raise UnusableEntry("it has the shape of no known export")
-    else:
-        found = _BY_SOURCE[source]
-        if not found.recognises(entry):
-            raise UnusableEntry(f"it has not the shape of an export of {source}")
-    return found.parse(entry, all_branches=all_branches)
+        raise UnusableEntry("it has the shape of no known export")
+    raise UnusableEntry(f"it has not the shape of an export of {source}")
