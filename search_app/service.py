@@ -34,6 +34,9 @@ class SessionSearch:
         index: The index, which is a cache.
         updater: Updates the index.
         scan_seconds: The time limit of a search for reading sessions.
+
+    Attributes:
+        updater: Updates the index.
     """
 
     def __init__(
@@ -46,7 +49,7 @@ class SessionSearch:
     ) -> None:
         self._sessions = sessions
         self._index = index
-        self._updater = updater
+        self.updater = updater
         self._scan_seconds = scan_seconds
 
     def search(self, request: SearchRequest) -> Results:
@@ -65,16 +68,8 @@ class SessionSearch:
             comparison = compare(listing, {})
             results = self._search(request, listing, comparison, None)
         if comparison.pending or comparison.gone or is_broken:
-            self._updater.start()
+            self.updater.start()
         return results
-
-    def fill(self) -> None:
-        """Update the index now, unless another process is doing so."""
-        self._updater.fill()
-
-    def tidy(self) -> None:
-        """Remove what was deleted from the index; searches do not depend on it."""
-        self._updater.tidy()
 
     def state(self) -> tuple[IndexState, int]:
         """Return the state of the index, and the number of sessions that are stale in it."""
@@ -85,10 +80,6 @@ class SessionSearch:
         except IndexUnavailable:
             return "scan", len(listing.sessions)
         return _state(pending), len(pending)
-
-    def close(self) -> None:
-        """Stop updating the index."""
-        self._updater.close()
 
     def _search(
         self,

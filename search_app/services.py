@@ -36,7 +36,7 @@ def build_search(settings: AppSettings, reader: SessionReader) -> "SessionSearch
 
 def _search(services: Services) -> "SessionSearch":
     search = build_search(services.get(AppSettings), services.get(SessionManager).repository)
-    services.on_close(partial(asyncio.to_thread, search.close))
+    services.on_close(partial(asyncio.to_thread, search.updater.close))
     return search
 
 
@@ -56,7 +56,7 @@ def tidy(services: Services) -> None:
     """Remove what was deleted from the index; without one, open nothing. Blocks."""
     if not index_path(services.get(AppSettings)).exists():
         return
-    _session_search(services).tidy()
+    _session_search(services).updater.tidy()
 
 
 FACTORIES: Mapping[type | str, Factory] = {

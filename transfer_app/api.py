@@ -27,7 +27,7 @@ from transfer_app.formats.sources import ImportOptions, Source
 from transfer_app.layout import attachment_name, attachment_named
 from transfer_app.settings import TransferSettings
 from transfer_app.uploaded import UploadedImport
-from transfer_app.writing import SessionExport, session_pieces
+from transfer_app.writing import kept_files, session_entries, session_pieces, zip_pieces
 
 router = Router(scope="read", changes="write", tags=["sessions"])
 
@@ -200,8 +200,10 @@ def _begin(session: Session, kind: Format) -> tuple[Iterator[bytes], str]:
         return session_pieces(session), ""
     if kind == "markdown":
         return iter((to_markdown(session).encode(),)), ""
-    export = SessionExport(session, service(AttachmentService).store)
-    return export.pieces(), _warning([each.id for each in export.missing])
+    store = service(AttachmentService).store
+    files, missing = kept_files(session, store)
+    pieces = zip_pieces(session_entries(session, files, store))
+    return pieces, _warning([each.id for each in missing])
 
 
 def _warning(missing: Sequence[str]) -> str:

@@ -4,16 +4,15 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from sessions_app.attachments.store import AttachmentStore
-from sessions_app.errors import AttachmentNotFound, SessionCorrupt, SessionNotFound
+from sessions_app.errors import SessionCorrupt, SessionNotFound
 from sessions_app.format.codec import to_json
 from sessions_app.format.json_pieces import in_pieces
 from sessions_app.service import SessionManager
 from sessions_app.session import Session
-from transfer_app.layout import attachments_of
 from transfer_app.writing import (
     ZipEntry,
-    attachment_entry,
-    session_entry,
+    kept_files,
+    session_entries,
     session_pieces,
     zip_pieces,
 )
@@ -90,13 +89,8 @@ class AllExport:
     def _entries(self) -> Iterator[ZipEntry]:
         written: set[str] = set()
         for session in self._read():
-            yield session_entry(session)
-            for attachment in attachments_of(session):
-                if attachment.id in written:
-                    continue
-                written.add(attachment.id)
-                try:
-                    file = self._store.stat(attachment.id)
-                except AttachmentNotFound:
-                    continue
-                yield attachment_entry(file, self._store)
+            files, _ = kept_files(session, self._store)
+            yield from session_entries(
+                session, [file for file in files if file.id not in written], self._store
+            )
+            written.update(file.id for file in files)

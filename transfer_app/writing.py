@@ -1,4 +1,4 @@
-"""Exports a session with its attachments as a zip file, in pieces."""
+"""Writes sessions and their attachments as a zip file, in pieces."""
 
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,51 +36,44 @@ ZipEntry = tuple[zipfile.ZipInfo, Iterator[bytes]]
 _readable = partial(to_json, readable=True)
 
 
-class SessionExport:
-    """An export of a session and its existing attachments. Calls block.
-
-    Args:
-        session: The session.
-        store: The attachments.
-
-    Attributes:
-        missing: The attachments that are missing.
+def kept_files(
+    session: Session, store: AttachmentStore
+) -> tuple[Sequence[StoredFile], Sequence[Attachment]]:
+    """Return the files of a session's messages that are kept, and the attachments that are missing.
 
     Raises:
         StorageError: The store can't be reached.
     """
+    files: list[StoredFile] = []
+    missing: list[Attachment] = []
+    for attachment in attachments_of(session):
+        try:
+            files.append(store.stat(attachment.id))
+        except AttachmentNotFound:
+            missing.append(attachment)
+    return files, missing
 
-    def __init__(self, session: Session, store: AttachmentStore) -> None:
-        self._session = session
-        self._store = store
-        self._files: list[StoredFile] = []
-        missing: list[Attachment] = []
-        for attachment in attachments_of(session):
-            try:
-                self._files.append(store.stat(attachment.id))
-            except AttachmentNotFound:
-                missing.append(attachment)
-        self.missing: Sequence[Attachment] = missing
 
-    def pieces(self) -> Iterator[bytes]:
-        """Yield the zip file, with at most some MiB in memory.
+def session_entries(
+    session: Session, files: Iterable[StoredFile], store: AttachmentStore
+) -> Iterator[ZipEntry]:
+    """Yield the zip entries of a session and some of its files.
 
-        Attachments are not compressed: most are already, and the archive can't look like a zip
-        bomb.
-
-        Raises:
-            AttachmentNotFound, StorageError: An attachment can't be read after all.
-        """
-        return zip_pieces(self._entries())
-
-    def _entries(self) -> Iterator[ZipEntry]:
-        yield session_entry(self._session)
-        for file in self._files:
-            yield attachment_entry(file, self._store)
+    Files are not compressed: most are already, and the archive can't look like a zip bomb.
+    """
+    yield _entry(session_name(session.session_id), zipfile.ZIP_DEFLATED), session_pieces(session)
+    for file in files:
+        entry = _entry(attachment_name(file.id), zipfile.ZIP_STORED)
+        entry.file_size = file.size
+        yield entry, _content(file, store)
 
 
 def zip_pieces(entries: Iterable[ZipEntry]) -> Iterator[bytes]:
-    """Yield a zip file of these entries, with at most some MiB in memory."""
+    """Yield a zip file of these entries, with at most some MiB in memory.
+
+    Raises:
+        AttachmentNotFound, StorageError: An attachment can't be read after all.
+    """
     sink = _Sink()
     written = 0
     with zipfile.ZipFile(sink, "w") as file:
@@ -93,19 +86,6 @@ def zip_pieces(entries: Iterable[ZipEntry]) -> Iterator[bytes]:
                         yield sink.taken()
                         written = 0
     yield sink.taken()
-
-
-def session_entry(session: Session) -> ZipEntry:
-    """Return the zip entry of a session."""
-    name = session_name(session.session_id)
-    return _entry(name, zipfile.ZIP_DEFLATED), session_pieces(session)
-
-
-def attachment_entry(file: StoredFile, store: AttachmentStore) -> ZipEntry:
-    """Return the zip entry of an attachment."""
-    entry = _entry(attachment_name(file.id), zipfile.ZIP_STORED)
-    entry.file_size = file.size
-    return entry, _content(file, store)
 
 
 def _content(file: StoredFile, store: AttachmentStore) -> Iterator[bytes]:

@@ -50,7 +50,7 @@ def searching(sessions: int) -> dict[str, float]:
         for metadata in repository.list().sessions[:5]:
             repository.update(metadata.session_id, replaced_by((message(0), message(1))))
             changed.append(timed(lambda: search.search(rare)))
-        search.close()
+        updater.close()
     return times | {
         "scan": scan,
         "changed": median(changed),

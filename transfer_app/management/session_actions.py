@@ -19,7 +19,7 @@ from transfer_app.copy_report import CopyReport
 from transfer_app.exporting import AllExport
 from transfer_app.import_command import FilesImport, add_import_arguments
 from transfer_app.report import missing_sentence
-from transfer_app.writing import SessionExport
+from transfer_app.writing import kept_files, session_entries, zip_pieces
 
 
 class SessionActions:
@@ -106,10 +106,11 @@ class SessionActions:
         if options["output"] is None:
             raise CommandError("Name the zip file to write: --output FILE.zip")
         store = service(AttachmentService).store
-        export = SessionExport(service(SessionManager).get(options["session_id"]), store)
-        _write(options["output"], export.pieces())
-        if export.missing:
-            lacks = missing_sentence(export.missing, "It lacks what is not kept any more:")
+        session = service(SessionManager).get(options["session_id"])
+        files, missing = kept_files(session, store)
+        _write(options["output"], zip_pieces(session_entries(session, files, store)))
+        if missing:
+            lacks = missing_sentence(missing, "It lacks what is not kept any more:")
             raise CommandError(printable(f"{options['output']} is written. {lacks}"))
 
     def _import(self, options: Mapping[str, Any]) -> None:

@@ -64,7 +64,7 @@ class Command(ReportCommand):
             self._fill(search)
             results = _results(search, request)
         finally:
-            search.close()
+            search.updater.close()
         if options["json"]:
             seconds = time.perf_counter() - begun
             self.print_json(results_to_json(results, request.query, seconds))
@@ -82,7 +82,7 @@ class Command(ReportCommand):
         if pending > FEW:
             self.stderr.write(f"Indexing {pending:,} sessions ...")
         with suppress(IndexUnavailable, OSError, StorageError):  # sessions are read instead
-            search.fill()
+            search.updater.fill()
 
 
 def _request(words: Sequence[str], options: Mapping[str, Any]) -> SearchRequest:

@@ -41,7 +41,7 @@ async def test_the_index_of_searches_forgets_what_was_deleted_and_is_not_made_fo
     index = tmp_path / ".mochi" / "search.sqlite3"
     await do_chores(services, lambda: True)
     assert not index.exists()
-    services.get(SessionSearch).fill()
+    services.get(SessionSearch).updater.fill()
     assert b"Geheim" in index.read_bytes()
     services.get(SessionManager).delete(session_id)
     await do_chores(services, lambda: b"Geheim" not in index.read_bytes())

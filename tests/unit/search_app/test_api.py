@@ -95,7 +95,7 @@ async def test_results_are_filtered(
 @pytest.mark.parametrize("q", ['"', "-", "a-b", "NEAR(", "col:x", "*", "日", "\x00", "a AND"])
 async def test_anything_is_a_query(client: AsyncClient, archive: Archive, q: str) -> None:
     await asyncio.to_thread(archive.keep, "a1b2c3d4e5", "one")
-    await asyncio.to_thread(archive.search.fill)
+    await asyncio.to_thread(archive.updater.fill)
     assert (await search(client, q=q))["results"] == []
 
 

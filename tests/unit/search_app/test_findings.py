@@ -18,7 +18,7 @@ from sessions_app.service import SessionManager
 def services(tmp_path: Path) -> Iterator[Services]:
     services = build_services(MochiSettings(data_dir=tmp_path))
     yield services
-    services.get(SessionSearch).close()
+    services.get(SessionSearch).updater.close()
 
 
 def test_the_doctor_says_what_state_the_index_is_in(services: Services) -> None:
@@ -26,7 +26,7 @@ def test_the_doctor_says_what_state_the_index_is_in(services: Services) -> None:
         return Finding("search", state, detail)  # type: ignore[arg-type]
 
     assert search_finding(services) == finding("ok", "no index yet; the first search makes one")
-    services.get(SessionSearch).fill()
+    services.get(SessionSearch).updater.fill()
     assert search_finding(services) == finding("ok", "there is an index; it has all sessions")
     services.get(SessionManager).create("qwen3:14b")
     missing = "there is an index; sessions that are not in it yet: 1"

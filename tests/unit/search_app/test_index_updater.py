@@ -79,19 +79,19 @@ def test_one_process_at_a_time_fills_the_index(make_archive: MakeArchive) -> Non
     archive, other = make_archive(), make_archive()
     archive.keep("aaaaaaaaaa", "apfel")
     with other.locks.held("search", timeout_seconds=1):
-        archive.search.fill()
+        archive.updater.fill()
         with pytest.raises(IndexUnavailable):
             indexed(archive)
-    archive.search.fill()
+    archive.updater.fill()
     assert indexed(archive) == ["aaaaaaaaaa"]
 
 
 def test_what_is_gone_is_taken_out(archive: Archive) -> None:
     for session_id in ("aaaaaaaaaa", "bbbbbbbbbb"):
         archive.keep(session_id, "apfel")
-    archive.search.fill()
+    archive.updater.fill()
     archive.repository.delete("aaaaaaaaaa")
-    archive.search.fill()
+    archive.updater.fill()
     assert indexed(archive) == ["bbbbbbbbbb"]
     with archive.index.reading() as reader:
         assert reader.count(SearchRequest(query=read_query("apfel"))) == 1
@@ -100,7 +100,7 @@ def test_what_is_gone_is_taken_out(archive: Archive) -> None:
 def test_what_was_deleted_goes_without_a_search(archive: Archive) -> None:
     for session_id in ("aaaaaaaaaa", "bbbbbbbbbb", "cccccccccc"):
         archive.keep(session_id, f"{session_id} geheim", "nein")
-    archive.search.fill()
+    archive.updater.fill()
     assert archive.path.read_bytes().count(b" geheim") == 3
     archive.repository.delete("aaaaaaaaaa")
     archive.repository.update(
@@ -108,46 +108,46 @@ def test_what_was_deleted_goes_without_a_search(archive: Archive) -> None:
     )
     archive.keep("dddddddddd", "neu")
 
-    archive.search.tidy()
+    archive.updater.tidy()
 
     assert indexed(archive) == ["cccccccccc"]  # nothing is read and added
     assert archive.path.read_bytes().count(b" geheim") == 1
     assert archive.find("geheim") == [("cccccccccc", 0)]
     assert archive.find("nein") == [("cccccccccc", 1), ("bbbbbbbbbb", 0)]
-    archive.search.fill()
+    archive.updater.fill()
     assert len(indexed(archive)) == 3
 
 
 def test_an_index_is_tidied_that_another_process_has_filled(make_archive: MakeArchive) -> None:
     archive, other = make_archive(), make_archive()
     archive.keep("aaaaaaaaaa", "apfel")
-    archive.search.tidy()
-    archive.search.fill()
+    archive.updater.tidy()
+    archive.updater.fill()
     archive.repository.delete("aaaaaaaaaa")
     with archive.locks.held("search", timeout_seconds=1):
-        other.search.tidy()
+        other.updater.tidy()
     assert indexed(archive) == ["aaaaaaaaaa"]
-    other.search.tidy()
+    other.updater.tidy()
     assert indexed(archive) == []
 
 
 def test_tidying_makes_no_index_and_removes_a_broken_one(archive: Archive) -> None:
     archive.keep("aaaaaaaaaa", "apfel")
-    archive.search.tidy()
+    archive.updater.tidy()
     assert not archive.path.exists()
     archive.path.write_bytes(b"apfel" * 1000)
-    archive.search.tidy()
+    archive.updater.tidy()
     assert not archive.path.exists()
-    archive.search.close()
-    archive.search.tidy()
+    archive.updater.close()
+    archive.updater.tidy()
 
 
 def test_an_index_that_is_as_it_should_be_is_not_written(archive: Archive) -> None:
     archive.keep("aaaaaaaaaa", "apfel")
-    archive.search.fill()
+    archive.updater.fill()
     before = archive.path.read_bytes()
-    archive.search.tidy()
-    archive.search.fill()
+    archive.updater.tidy()
+    archive.updater.fill()
     assert archive.path.read_bytes() == before
 
 
@@ -157,7 +157,7 @@ def test_sessions_that_cannot_be_read_are_tried_once(archive: Archive, tmp_path:
     path = tmp_path / "chat_sessions" / f"{session.session_id}.json"
     head, _, _ = path.read_text().partition('"messages"')
     path.write_text(f'{head}"messages": [7]\n}}\n')
-    archive.search.fill()
+    archive.updater.fill()
     assert indexed(archive) == ["aaaaaaaaaa"]
 
 
@@ -166,7 +166,7 @@ def test_sessions_of_the_same_time_have_rows_of_their_own(archive: Archive) -> N
         archive.keep(f"{number:010x}", *["apfel"] * 3, updated_at=FIRST_DAY)
     archive.keep("f" * 10, *["birne"] * 5000, updated_at=FIRST_DAY)  # more than a microsecond has
     archive.keep("e" * 10, "birne", updated_at=FIRST_DAY.replace(".000000", ".000001"))
-    archive.search.fill()
+    archive.updater.fill()
     assert len(archive.find("apfel", limit=1000)) == 120
     assert archive.results("birne", limit=1).total_estimate > 1000
     assert len(archive.find("birne", limit=10_000)) == 5001
@@ -253,7 +253,7 @@ def test_a_process_that_dies_while_it_builds_leaves_what_it_had(
     assert process.returncode == -signal.SIGKILL
     assert len(indexed(archive)) == 40  # two transactions
     assert len(archive.find("apfel", limit=100)) == 60
-    archive.search.fill()
+    archive.updater.fill()
     assert len(indexed(archive)) == 60
     assert len(archive.find("apfel", limit=100)) == 60
 

@@ -64,7 +64,7 @@ async def test_one_session_is_searched_alone(make_archive, filled):
     for session_id in IDS:
         archive.keep(session_id, *["about asyncio"] * 60)
     if filled:
-        archive.search.fill()
+        archive.updater.fill()
     search = RecallSearch(lambda: archive.search, SearchPlaces())
     for session_id in IDS:
         matches, _ = await search.search(request(session_id=session_id), lambda _: True)

@@ -48,7 +48,7 @@ def filled(archive: Archive, request: pytest.FixtureRequest) -> Iterator[Archive
     archive.keep(B, "Noch ein Apfel", "Keine Straße", updated_at=day(3))
     archive.keep(C, "apfel", "-", "apfel", updated_at=day(2))
     if request.param == "index":
-        archive.search.fill()
+        archive.updater.fill()
     yield archive
     assert archive.results("apfel").index == {"index": "ready"}.get(request.param, "scan")
 
@@ -108,18 +108,18 @@ def test_what_changes_meanwhile_shifts_no_page(filled: Archive) -> None:
 def test_a_cursor_holds_for_an_index_that_was_built_anew(archive: Archive) -> None:
     for number, session_id in enumerate((A, B, C)):
         archive.keep(session_id, "apfel", "", "apfel", updated_at=day(3 - number))
-    archive.search.fill()
+    archive.updater.fill()
     first = archive.results("apfel", limit=1)
     assert [one.entry.place for one in first.found] == [2]
     rest = [(A, 0), (B, 2), (B, 0), (C, 2), (C, 0)]
     assert archive.find("apfel", cursor=first.next_cursor) == rest
     archive.index.remove()
     assert archive.find("apfel", cursor=first.next_cursor) == rest
-    archive.search.fill()
+    archive.updater.fill()
     assert archive.find("apfel", cursor=first.next_cursor) == rest
     archive.repository.delete(A)
     archive.index.remove()
-    archive.search.fill()
+    archive.updater.fill()
     assert archive.find("apfel", cursor=first.next_cursor) == rest[1:]
 
 
@@ -167,7 +167,7 @@ def test_titles_summaries_and_names_of_files_are_found(archive: Archive) -> None
         assert roles == {
             "mowen": ["title"], "vogeln": ["summary"], "meer": ["summary"], "strand": ["user"]
         }  # fmt: skip
-        archive.search.fill()
+        archive.updater.fill()
 
 
 def test_system_prompts_are_found_only_if_they_are_asked_for(archive: Archive) -> None:
@@ -179,7 +179,7 @@ def test_system_prompts_are_found_only_if_they_are_asked_for(archive: Archive) -
     for _ in ("scan", "index"):
         assert archive.find("pirate") == [(A, 1)]
         assert archive.find("pirate", role="system") == [(A, 0)]
-        archive.search.fill()
+        archive.updater.fill()
 
 
 def test_replaced_answers_are_not_found(archive: Archive) -> None:
@@ -203,7 +203,7 @@ def test_an_index_knows_what_did_not_change(make_archive: MakeArchive) -> None:
     archive.keep(A, "apfel")
     assert archive.results("apfel").index == "scan"
     assert archive.updater.asked == 1
-    archive.search.fill()
+    archive.updater.fill()
     assert archive.results("apfel").index == "ready"
     assert archive.updater.asked == 1
     another = make_archive()
@@ -214,24 +214,24 @@ def test_an_index_knows_what_did_not_change(make_archive: MakeArchive) -> None:
 
 def test_an_index_is_ready_but_for_a_few_sessions(archive: Archive) -> None:
     archive.keep(A, "apfel")
-    archive.search.fill()
+    archive.updater.fill()
     for number in range(FEW + 1):
         archive.keep(f"{number:010x}", "birne")
         if number < FEW:
             continue
         results = archive.results("birne", limit=1000)
         assert (results.index, len(results.found)) == ("building", FEW + 1)
-    archive.search.fill()
+    archive.updater.fill()
     assert archive.results("birne").index == "ready"
 
 
 def test_a_deleted_index_is_built_anew(archive: Archive) -> None:
     archive.keep(A, "apfel")
-    archive.search.fill()
+    archive.updater.fill()
     archive.path.unlink()
     assert archive.results("apfel").index == "scan"
     assert archive.find("apfel") == [(A, 0)]
-    archive.search.fill()
+    archive.updater.fill()
     assert archive.results("apfel").index == "ready"
     assert archive.find("apfel") == [(A, 0)]
 
@@ -261,19 +261,19 @@ def _other_version(path: Path) -> None:
 def test_a_broken_index_is_built_anew(archive: Archive, damage: Any) -> None:
     for number in range(30):
         archive.keep(f"{number:010x}", f"apfel {number} " * 50)
-    archive.search.fill()
+    archive.updater.fill()
     damage(archive.path)
     found = archive.find("apfel", limit=100)
     assert len(found) == 30
     assert archive.updater.asked == 1
-    archive.search.fill()
+    archive.updater.fill()
     assert archive.results("apfel").index == "ready"
     assert archive.find("apfel", limit=100) == found
 
 
 def test_a_locked_index_is_done_without(archive: Archive) -> None:
     archive.keep(A, "apfel")
-    archive.search.fill()
+    archive.updater.fill()
     with closing(sqlite3.connect(archive.path, isolation_level=None)) as connection:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("BEGIN EXCLUSIVE")
@@ -306,7 +306,7 @@ def test_sqlite_without_full_text_search_is_done_without(make_archive: MakeArchi
     archive.keep(A, "apfel")
     assert archive.results("apfel").index == "scan"
     with pytest.raises(IndexUnavailable):
-        archive.search.fill()
+        archive.updater.fill()
     results = archive.results("apfel")
     assert (len(results.found), results.index) == (1, "scan")
 
@@ -332,7 +332,7 @@ def test_a_scan_ends_its_page_when_it_takes_too_long(make_archive: MakeArchive) 
 def test_the_number_of_many_results_is_estimated(archive: Archive) -> None:
     for number in range(12):
         archive.keep(f"{number:010x}", *(["apfel"] * 100), updated_at=day(number + 1))
-    archive.search.fill()
+    archive.updater.fill()
     estimate = archive.results("apfel").total_estimate
     assert 1_000 <= estimate <= 1_400
 
@@ -358,7 +358,7 @@ def test_index_and_scan_find_the_same(
         archive.keep(f"{number:010x}", *texts, updated_at=day(number + 1))
     wanted = " ".join(query)
     scanned = archive.find(wanted)
-    archive.search.fill()
+    archive.updater.fill()
     assert archive.find(wanted) == scanned
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import io
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from sessions_app.attachments.media_type import image_size, media_type
@@ -11,7 +11,7 @@ from sessions_app.errors import AttachmentNotFound, AttachmentTooLarge, Validati
 from sessions_app.messages import Attachment, Message, UserMessage
 from sessions_app.service import SessionManager
 from sessions_app.session import Session, append_messages
-from transfer_app.writing import SessionExport
+from transfer_app.writing import kept_files, session_entries, zip_pieces
 
 NOW = "2026-11-21T10:00:00.000000+00:00"
 
@@ -116,7 +116,12 @@ def session_of(manager: SessionManager, *messages: Message) -> Session:
 
 
 def archive_of(session: Session, store: MemoryStore) -> bytes:
-    return b"".join(SessionExport(session, store).pieces())
+    return b"".join(archive_pieces(session, store))
+
+
+def archive_pieces(session: Session, store: MemoryStore) -> Iterator[bytes]:
+    files, _ = kept_files(session, store)
+    return zip_pieces(session_entries(session, files, store))
 
 
 def manager_in(folder: Path) -> SessionManager:

@@ -9,6 +9,7 @@ from tests.unit.sessions_app.attachments.images import png
 from tests.unit.transfer_app.stores import (
     MemoryStore,
     archive_of,
+    archive_pieces,
     manager_in,
     question,
     reference,
@@ -18,8 +19,8 @@ from transfer_app.layout import attachment_name, session_name
 from transfer_app.writing import (
     PIECE_BYTES,
     WORK_BYTES,
-    SessionExport,
-    session_entry,
+    kept_files,
+    session_entries,
     zip_pieces,
 )
 
@@ -50,7 +51,7 @@ def test_an_archive_is_made_in_pieces_of_about_a_mebibyte(tmp_path: Path) -> Non
     store = MemoryStore()
     store.keep(DOG)
     session = session_of(manager_in(tmp_path), question(reference(DOG)))
-    sizes = [len(piece) for piece in SessionExport(session, store).pieces()]
+    sizes = [len(piece) for piece in archive_pieces(session, store)]
     assert sum(sizes) > 3 * PIECE_BYTES
     assert max(sizes) < 2 * PIECE_BYTES
 
@@ -59,7 +60,11 @@ def test_what_takes_little_room_is_made_in_as_little_work(tmp_path: Path) -> Non
     """The thread that makes a piece goes on when whoever asked has left."""
     manager = manager_in(tmp_path)
     entries = [
-        session_entry(session_of(manager, question(content="x" * WORK_BYTES))) for _ in range(10)
+        entry
+        for _ in range(10)
+        for entry in session_entries(
+            session_of(manager, question(content="x" * WORK_BYTES)), (), MemoryStore()
+        )
     ]
     pieces = list(zip_pieces(entries))
     assert sum(map(len, pieces)) < WORK_BYTES
@@ -70,7 +75,7 @@ def test_what_is_not_kept_any_more_is_named_and_the_rest_is_written(tmp_path: Pa
     store = MemoryStore()
     store.keep(CAT)
     session = session_of(manager_in(tmp_path), question(reference(CAT), reference(DOG)))
-    export = SessionExport(session, store)
-    assert export.missing == [reference(DOG)]
-    with zipfile.ZipFile(io.BytesIO(b"".join(export.pieces()))) as file:
+    _, missing = kept_files(session, store)
+    assert missing == [reference(DOG)]
+    with zipfile.ZipFile(io.BytesIO(archive_of(session, store))) as file:
         assert len(file.namelist()) == 2
