@@ -13,12 +13,12 @@ that reading rows backwards gives results in order (docs/decisions/0078).
 import os
 import sqlite3
 import stat
+import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from search_app.index_state import VERSION, IndexUnavailable
 from search_app.reader import IndexReader
 from search_app.writer import IndexWriter
 from sessions_app.store.atomic import PRIVATE_FILE, make_private_directory
@@ -27,6 +27,9 @@ Connect = Callable[..., sqlite3.Connection]
 
 READ_SECONDS = 0.25
 WRITE_SECONDS = 5.0
+
+VERSION = f"3 {unicodedata.unidata_version}"
+"""The version of all that rows depend on; an index of another version is rebuilt."""
 
 _TRANSIENT = frozenset(
     [
@@ -51,6 +54,20 @@ CREATE VIRTUAL TABLE words USING fts5(
     text, content='', columnsize=0, prefix='1 2', tokenize='ascii'
 );
 """
+
+
+class IndexUnavailable(Exception):
+    """The index can't be used.
+
+    Attributes:
+        is_missing: Whether the index does not exist.
+        is_broken: Whether the index must be rebuilt.
+    """
+
+    def __init__(self, reason: str, *, is_missing: bool = False, is_broken: bool = False) -> None:
+        super().__init__(reason)
+        self.is_missing = is_missing
+        self.is_broken = is_broken
 
 
 class SearchIndex:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from search_app.entries import entries_of
-from search_app.index import SearchIndex
+from search_app.index import IndexUnavailable, SearchIndex
 from search_app.index_comparison import IndexComparison, compare
-from search_app.index_state import IndexUnavailable
 from search_app.scan import read_session
 from search_app.writer import SessionRow, Step
 from sessions_app.errors import StorageError

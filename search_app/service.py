@@ -7,9 +7,8 @@ thread.
 import heapq
 from collections.abc import Container, Iterable, Iterator, Sequence
 
-from search_app.index import SearchIndex
+from search_app.index import IndexUnavailable, SearchIndex
 from search_app.index_comparison import IndexComparison, compare
-from search_app.index_state import IndexUnavailable
 from search_app.index_updater import IndexUpdater
 from search_app.reader import IndexReader
 from search_app.scan import Stopped, scan

@@ -149,16 +149,7 @@ async def delete_sessions(request: HttpRequest, body: DeleteIn) -> dict[str, Any
         body.session_ids, force=bool(body.force), agents=bool(body.agents)
     )
     return {
-        "results": [
-            {
-                "session_id": each.session_id,
-                "outcome": each.outcome,
-                "error": {"code": each.error.code, "message": each.error.message}
-                if each.error
-                else None,
-            }
-            for each in removed
-        ],
+        "results": removed,
         "deleted": sum(each.outcome == "deleted" for each in removed),
     }
 

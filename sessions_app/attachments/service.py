@@ -133,20 +133,11 @@ class AttachmentService:
         """Return all bytes; raises ``AttachmentNotFound``."""
         return await asyncio.to_thread(self.store.read, attachment_id)
 
-    async def pieces(
-        self, attachment_id: str, start: int = 0, length: int | None = None
-    ) -> AsyncIterator[bytes]:
-        """Yield the bytes, or a range of them, in pieces; raises ``AttachmentNotFound``."""
-        left = length
-        while left is None or left > 0:
-            wanted = PIECE_BYTES if left is None else min(PIECE_BYTES, left)
-            piece = await asyncio.to_thread(self.store.read, attachment_id, start, wanted)
-            if piece:
-                yield piece
-            if len(piece) < wanted:
-                return
-            start += wanted
-            left = None if left is None else left - wanted
+    async def pieces(self, attachment_id: str, start: int, length: int) -> AsyncIterator[bytes]:
+        """Yield a range of the bytes in pieces; raises ``AttachmentNotFound``."""
+        for at in range(start, start + length, PIECE_BYTES):
+            size = min(PIECE_BYTES, start + length - at)
+            yield await asyncio.to_thread(self.store.read, attachment_id, at, size)
 
     async def whole(self, attachment: Attachment) -> AsyncIterator[bytes]:
         """Yield all bytes in pieces, the last one only after checking the digest.

@@ -7,14 +7,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from sessions_app.http.schemas import MessageOut
 
 
-class DeletionErrorOut(BaseModel):
+class DeletionErrorOut(BaseModel, from_attributes=True):
     """The error that prevented the deletion of a session."""
 
     code: str
     message: str
 
 
-class DeletionOut(BaseModel):
+class DeletionOut(BaseModel, from_attributes=True):
     """The result of deleting one session."""
 
     session_id: str

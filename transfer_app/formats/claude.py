@@ -11,7 +11,7 @@ from transfer_app.formats.conversation import (
     UnusableEntry,
 )
 from transfer_app.formats.transcript import Transcript
-from transfer_app.formats.tree import branches_of, free_key, parents_of
+from transfer_app.formats.tree import branches_of, nodes_of, parents_of
 from transfer_app.formats.values import (
     as_arguments,
     as_text,
@@ -39,9 +39,7 @@ def parse(entry: Mapping[str, Any], *, all_branches: bool = False) -> ImportedCo
     conversation_id = as_text(entry.get("uuid"))
     if not conversation_id:
         raise UnusableEntry("it has no uuid")
-    nodes: dict[str, Mapping[str, Any]] = {}
-    for index, each in enumerate(objects(entry["chat_messages"])):
-        nodes[free_key(as_text(each.get("uuid")) or str(index), nodes)] = each
+    nodes = nodes_of(entry["chat_messages"], "uuid")
     branches, left_out = branches_of(
         parents_of(nodes, "parent_message_uuid"),
         next(reversed(nodes), None),

@@ -13,7 +13,7 @@ from transfer_app.formats.conversation import (
     UnusableEntry,
 )
 from transfer_app.formats.transcript import Transcript
-from transfer_app.formats.tree import branches_of, free_key, parents_of
+from transfer_app.formats.tree import branches_of, nodes_of, parents_of
 from transfer_app.formats.values import (
     as_arguments,
     as_list,
@@ -87,9 +87,7 @@ def _nodes(
         return nodes, parents, history.get("currentId")
     if not isinstance(chat.get("messages"), list):
         raise UnusableEntry("it has no chat.history.messages")
-    listed: dict[str, Mapping[str, Any]] = {}
-    for index, each in enumerate(objects(chat["messages"])):
-        listed[free_key(as_text(each.get("id")) or str(index), listed)] = each
+    listed = nodes_of(chat["messages"], "id")
     return listed, parents_of(listed, "parentId"), next(reversed(listed), None)
 
 

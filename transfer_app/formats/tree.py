@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Any
 
 from transfer_app.formats.conversation import Branch, ImportedMessage
-from transfer_app.formats.values import as_text
+from transfer_app.formats.values import as_text, objects
 
 MOST_BRANCHES = 100
 """The maximum branches imported from a conversation, besides the shown one."""
@@ -34,6 +34,14 @@ def parents_of(nodes: Mapping[str, Mapping[str, Any]], field: str) -> Mapping[st
         key: as_text(each[field]) or None if field in each else previous
         for (key, each), previous in zip(nodes.items(), (None, *nodes), strict=False)
     }
+
+
+def nodes_of(listed: object, field: str) -> dict[str, Mapping[str, Any]]:
+    """Return the messages of a list by the id in a field, or else by their place in the list."""
+    nodes: dict[str, Mapping[str, Any]] = {}
+    for index, each in enumerate(objects(listed)):
+        nodes[free_key(as_text(each.get(field)) or str(index), nodes)] = each
+    return nodes
 
 
 def free_key(key: str, nodes: Collection[str]) -> str:

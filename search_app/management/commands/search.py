@@ -15,7 +15,7 @@ from mochi_project.app import current_services
 from mochi_project.console.reports import ReportCommand
 from mochi_project.screen_text import printable
 from search_app.entries import FoundRole
-from search_app.index_state import IndexUnavailable
+from search_app.index import IndexUnavailable
 from search_app.query import Query
 from search_app.schemas import SearchParams, results_to_json
 from search_app.search_request import Found, Results, SearchRequest

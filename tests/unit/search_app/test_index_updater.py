@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from search_app.entries import entries_of
-from search_app.index_state import IndexUnavailable
+from search_app.index import IndexUnavailable
 from search_app.index_updater import RESTING_SHARE, IndexUpdater
 from search_app.query import read_query
 from search_app.search_request import SearchRequest

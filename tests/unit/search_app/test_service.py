@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from search_app.index_state import IndexUnavailable
+from search_app.index import IndexUnavailable
 from search_app.search_request import read_cursor
 from search_app.service import FEW
 from sessions_app.errors import ValidationFailed
