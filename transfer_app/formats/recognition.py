@@ -28,7 +28,7 @@ FORMATS: Mapping[str, tuple[Recognises, Read]] = {
     librechat.SOURCE: (librechat.recognises, librechat.parse),
     chatbot_ui.SOURCE: (chatbot_ui.recognises, chatbot_ui.parse),
 }
-"""What tells by its shape whether an entry is of a program, and what reads it."""
+"""The programs, each with a function that recognizes an entry by its shape, and its reader."""
 
 
 def parse(
