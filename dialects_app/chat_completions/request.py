@@ -18,12 +18,17 @@ from dialects_app.chat_completions.messages import (
     what_follows,
     whole_conversation,
 )
-from dialects_app.chat_completions.tools import RequestedTools, read_tools
+from dialects_app.chat_completions.tools import read_tools
 from dialects_app.shared.additions import POLICY_OF_NAMED_TOOLS
 from dialects_app.shared.effort import think_of
 from dialects_app.shared.fields import refuse
 from dialects_app.shared.labels import read_labels
-from dialects_app.shared.parsed_request import COMPLETION, Conversation, ParsedRequest
+from dialects_app.shared.parsed_request import (
+    COMPLETION,
+    Conversation,
+    ParsedRequest,
+    RequestedTools,
+)
 from models_app.language_model import ANY_OBJECT, TOKEN_LIMITS, Think
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.session import Session, ToolSettings, fork, make_session

@@ -10,34 +10,15 @@ from typing import Any
 
 import msgspec
 
-from chat.start.turn_request import ToolChoice
 from dialects_app.chat_completions.body import CompletionIn, FunctionIn, ToolIn
 from dialects_app.shared.additions import own_tools
 from dialects_app.shared.fields import refuse
+from dialects_app.shared.parsed_request import RequestedTools
 from sessions_app.decoding import convert_to
 from sessions_app.errors import ValidationFailed
 from sessions_app.messages import ToolSpec
 
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
-
-
-class RequestedTools(msgspec.Struct, frozen=True, kw_only=True):
-    """The tools of a request.
-
-    Attributes:
-        client: The tools that the client runs.
-        own: Names of tools of this server; None uses those of the session, profile or agent.
-        choice: The tool choice.
-    """
-
-    client: Sequence[ToolSpec]
-    own: Sequence[str] | None
-    choice: ToolChoice
-
-    @property
-    def offers_some(self) -> bool:
-        """Return whether the request offers tools of its own."""
-        return self.choice != "none" and bool(self.client or self.own)
 
 
 class _NamedFunction(msgspec.Struct, frozen=True):

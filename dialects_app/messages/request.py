@@ -8,13 +8,13 @@ from chat.service import ChatRequest
 from chat.start.turn_request import TurnRequest
 from dialects_app.messages.body import CountTokensIn, MessagesIn
 from dialects_app.messages.conversation import Conversation, read_conversation
-from dialects_app.messages.tools import RequestedTools, read_tools
+from dialects_app.messages.tools import read_tools
 from dialects_app.shared import parsed_request
 from dialects_app.shared.additions import POLICY_OF_NAMED_TOOLS
 from dialects_app.shared.effort import think_of
 from dialects_app.shared.fields import refuse
 from dialects_app.shared.files import GivenFile
-from dialects_app.shared.parsed_request import PARAMETERS, ParsedRequest
+from dialects_app.shared.parsed_request import PARAMETERS, ParsedRequest, RequestedTools
 from models_app.language_model import TOKEN_LIMITS, Think
 from sessions_app.ids_and_clock import new_session_id, utc_now
 from sessions_app.session import ToolSettings, make_session

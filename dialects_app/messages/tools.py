@@ -9,32 +9,15 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from chat.start.turn_request import ToolChoice
 from dialects_app.messages.body import CountTokensIn, ToolIn
 from dialects_app.shared.additions import own_tools
 from dialects_app.shared.fields import refuse
+from dialects_app.shared.parsed_request import RequestedTools
 from sessions_app.messages import ToolSpec
 
 _is_name = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII).fullmatch
 _NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}}
-
-
-class RequestedTools(msgspec.Struct, frozen=True, kw_only=True):
-    """The tools of a request.
-
-    Attributes:
-        client: The tools that the client runs, and that the model may call by now.
-        own: Names of tools of this server; None uses those of the session, profile or agent.
-        choice: The tool choice.
-        left_out: A warning for each tool, or wish, that can't be had here.
-    """
-
-    client: Sequence[ToolSpec]
-    own: Sequence[str] | None
-    choice: ToolChoice
-    left_out: Sequence[str] = ()
 
 
 def read_tools(

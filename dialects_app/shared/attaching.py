@@ -164,11 +164,7 @@ class RequestFiles:
         try:
             pieces = decode_base64(source.text, begin=source.begin, max_bytes=max_bytes)
         except InvalidBase64 as error:
-            raise ValidationFailed(
-                str(error),
-                field=file.path,
-                **({"problem": "invalid_base64_image"} if file.is_image else {}),
-            ) from error
+            file.refuse(str(error), "invalid_base64_image")
         if file.is_image and pieces and image_type(pieces[0][:HEAD_BYTES]) not in IMAGES:
             _refuse_type(file)
         return pieces
@@ -191,11 +187,10 @@ class RequestFiles:
             return NO_FILES
         fetcher, first = self._fetcher, next(iter(remote.values()))
         if fetcher is None:
-            refuse(
-                first.path,
+            first.refuse(
                 "This server fetches no URLs (MOCHI_FETCH_IMAGES): send the file as a data URL, "
                 "or upload it.",
-                **({"problem": "invalid_image_url"} if first.is_image else {}),
+                "invalid_image_url",
             )
         if len(remote) > MOST_REMOTE:
             refuse(first.path, f"A request has at most {MOST_REMOTE} URLs to fetch.")
@@ -237,11 +232,7 @@ class RequestFiles:
         except (FetchRefused, FetchFailed) as error:
             is_refused = isinstance(error, FetchRefused)
             problem = "invalid_image_url" if is_refused else "failed_to_download_image"
-            raise ValidationFailed(
-                f"The URL can't be fetched. {error}",
-                field=file.path,
-                **({"problem": problem} if file.is_image else {}),
-            ) from error
+            file.refuse(f"The URL can't be fetched. {error}", problem)
 
 
 def _new(messages: Sequence[Message]) -> Collection[str]:

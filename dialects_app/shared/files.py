@@ -6,7 +6,7 @@ of its part in the request.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
@@ -60,6 +60,10 @@ class GivenFile(msgspec.Struct, frozen=True, kw_only=True):
     source: StoredSource | InlineSource | RemoteSource
     name: str | None = None
     is_image: bool = False
+
+    def refuse(self, message: str, problem: str) -> NoReturn:
+        """Refuse the file; the problem is OpenAI's name of what is wrong with an image."""
+        refuse(self.path, message, **({"problem": problem} if self.is_image else {}))
 
     def placeholder(self) -> Attachment:
         """Return the placeholder for the file until it is stored."""

@@ -9,14 +9,14 @@ from django.http.response import HttpResponseBase
 from msgspec.structs import replace
 
 from chat.service import ChatRequest
-from chat.start.turn_request import TurnRequest
+from chat.start.turn_request import ToolChoice, TurnRequest
 from dialects_app.shared.additions import SESSION_HEADER
 from dialects_app.shared.files import GivenFile, with_files
 from dialects_app.shared.warnings import add_warnings, notes_on_choice
 from models_app.catalogue import ModelCatalogue
 from sessions_app.ids_and_clock import new_message_id, utc_now
 from sessions_app.inbox import WhenBusy
-from sessions_app.messages import NO_EXTRA, Attachment, Message, SystemMessage
+from sessions_app.messages import NO_EXTRA, Attachment, Message, SystemMessage, ToolSpec
 
 COMPLETION = TurnRequest(dialect="chat_completions", approvals="deny")
 _MESSAGE = re.compile(r"messages\[(\d+)\]")
@@ -64,6 +64,27 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
             messages=(prompt, *self.messages),
             paths=(self.prompt_path, *self.paths),
         )
+
+
+class RequestedTools(msgspec.Struct, frozen=True, kw_only=True):
+    """The tools of a request.
+
+    Attributes:
+        client: The tools that the client runs, and that the model may call by now.
+        own: Names of tools of this server; None uses those of the session, profile or agent.
+        choice: The tool choice.
+        left_out: A warning for each tool, or wish, that can't be had here.
+    """
+
+    client: Sequence[ToolSpec]
+    own: Sequence[str] | None
+    choice: ToolChoice
+    left_out: Sequence[str] = ()
+
+    @property
+    def offers_some(self) -> bool:
+        """Return whether the request offers tools of its own."""
+        return self.choice != "none" and bool(self.client or self.own)
 
 
 class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
