@@ -1,12 +1,13 @@
-"""Streams of messages that wait: they begin at once, and have the turn once it begins."""
+"""Answers: JSON, and streams of messages that wait, which begin at once."""
 
+import json
 from typing import Any
 
 import pytest
 
 from chat.http.sse import HEARTBEAT
 from dialects_app.chat_completions.projector import ChunkProjector
-from dialects_app.shared.streams import stream_when_taken
+from dialects_app.shared.streams import json_response, stream_when_taken
 from tests.unit.dialects_app.chat_completions.journals import DONE, STARTED, TURN, complete, said
 from tests.unit.dialects_app.turns import numbered
 
@@ -43,3 +44,9 @@ async def test_a_stream_begins_at_once_and_has_the_turn_when_it_begins(announcem
     assert TURN.encode() in chunks[2]
     assert chunks[2].endswith(b"data: [DONE]\n\n")
     assert len(made) == 1
+
+
+def test_half_a_character_is_no_error_in_json() -> None:
+    assert json.loads(json_response({"text": "Zo\u00eb"}).content) == {"text": "Zo\u00eb"}
+    answer = json_response({"text": "cut \ud83d"})
+    assert json.loads(answer.content)["text"].startswith("cut ")
