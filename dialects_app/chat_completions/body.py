@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Meta
 
 from dialects_app.shared.effort import Effort
-from dialects_app.shared.labels import Labels
 from sessions_app.bounds import FEW
 
 Temperature = Annotated[float, Meta(ge=0, le=2)]
@@ -182,7 +181,7 @@ class CompletionIn(msgspec.Struct, frozen=True, kw_only=True):
     reasoning_effort: Effort | None = None
     reasoning: ReasoningIn | None = None
     store: bool | None = None
-    metadata: Labels = None
+    metadata: Any = None
     n: int | None = None
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None

@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Meta
 
 from dialects_app.shared.effort import Effort
-from dialects_app.shared.labels import Labels
 from sessions_app.bounds import FEW
 
 Temperature = Annotated[float, Meta(ge=0, le=2)]
@@ -133,7 +132,7 @@ class ResponseIn(msgspec.Struct, frozen=True, kw_only=True):
     reasoning: ReasoningIn | None = None
     include: Annotated[Sequence[str], FEW] | None = None
     truncation: Literal["auto", "disabled"] | None = None
-    metadata: Labels = None
+    metadata: Any = None
     user: str | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
