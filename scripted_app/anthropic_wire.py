@@ -16,6 +16,7 @@ from scripted_app.model_cards import VENDOR_NAMES, ModelCard, find_vendor_card
 from scripted_app.received_files import with_files
 from scripted_app.replies import (
     Chunk,
+    Reason,
     ReasoningChunk,
     RequestMessage,
     TextChunk,
@@ -42,6 +43,7 @@ ERROR_TYPES = {
     504: "timeout_error",
     529: "overloaded_error",
 }
+_STOP_REASONS: Mapping[Reason, str] = {"length": "max_tokens", "refused": "refusal"}
 _CALL_ID = re.compile(r"[a-zA-Z0-9_-]+")
 
 
@@ -155,22 +157,14 @@ class AnthropicReply:
                     yield self._delta({"type": "input_json_delta", "partial_json": piece})
                 self._open = ToolCallChunk
 
-    def closing(self, completion_tokens: int) -> bytes:
+    def end(self, reason: Reason, completion_tokens: int) -> bytes:
         """Return the end: the block's stop, the stop reason and the token counts."""
-        return self._end("tool_use" if self._called else "end_turn", completion_tokens)
-
-    def cut(self, completion_tokens: int) -> bytes:
-        """Return the end of a reply that has as many tokens as it may."""
-        return self._end("max_tokens", completion_tokens)
-
-    def refused(self, completion_tokens: int) -> bytes:
-        """Return the end of a reply that the classifiers stopped."""
-        return self._end("refusal", completion_tokens)
-
-    def broken(self) -> bytes:
-        """Return an event whose JSON breaks off."""
-        delta = self._delta({"type": "text_delta", "text": "lorem"}).rstrip()
-        return self._start() + delta[: len(delta) - 20] + b"\n\n"
+        word = _STOP_REASONS.get(reason) or ("tool_use" if self._called else "end_turn")
+        delta = {"stop_reason": word, "stop_sequence": None}
+        usage = {"output_tokens": completion_tokens}
+        events = self._start() + self._close()
+        events += _event({"type": "message_delta", "delta": delta, "usage": usage})
+        return events + _event({"type": "message_stop"})
 
     def error(self, message: str) -> bytes:
         """Return an error event."""
@@ -239,13 +233,6 @@ class AnthropicReply:
     def _delta(self, delta: Mapping[str, Any]) -> bytes:
         index = max(0, self._index)
         return _event({"type": "content_block_delta", "index": index, "delta": delta})
-
-    def _end(self, reason: str, completion_tokens: int) -> bytes:
-        delta = {"stop_reason": reason, "stop_sequence": None}
-        usage = {"output_tokens": completion_tokens}
-        events = self._start() + self._close()
-        events += _event({"type": "message_delta", "delta": delta, "usage": usage})
-        return events + _event({"type": "message_stop"})
 
 
 def _event(data: Mapping[str, Any]) -> bytes:

@@ -11,6 +11,7 @@ from scripted_app.model_cards import VENDOR_NAMES, ModelCard, find_vendor_card
 from scripted_app.received_files import with_files
 from scripted_app.replies import (
     Chunk,
+    Reason,
     ReasoningChunk,
     RequestMessage,
     TextChunk,
@@ -19,6 +20,9 @@ from scripted_app.replies import (
 from scripted_app.wire import ChatRequest, Refused, check_length, encode
 
 SIGNATURE = "c2lnbmVkIGJ5IHRoZSBzY3JpcHRlZCBtb2RlbA=="
+FINISH_REASONS: Mapping[Reason, str] = {
+    "stop": "STOP", "length": "MAX_TOKENS", "refused": "SAFETY"
+}  # fmt: skip
 STATUSES = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -122,22 +126,11 @@ class GoogleReply:
         """Yield one event for each chunk; calls are complete."""
         yield self._event({"content": {"parts": [_part(chunk)], "role": "model"}, "index": 0})
 
-    def closing(self, completion_tokens: int) -> bytes:
+    def end(self, reason: Reason, completion_tokens: int) -> bytes:
         """Return the last event, which has the reason and the counts."""
-        return self._end("STOP", completion_tokens)
-
-    def cut(self, completion_tokens: int) -> bytes:
-        """Return the end of a reply that has as many tokens as it may."""
-        return self._end("MAX_TOKENS", completion_tokens)
-
-    def refused(self, completion_tokens: int) -> bytes:
-        """Return the end of a reply that the safety filter stopped."""
-        return self._end("SAFETY", completion_tokens)
-
-    def broken(self) -> bytes:
-        """Return an event whose JSON breaks off."""
-        event = self._event({"content": {"parts": [{"text": "lorem"}], "role": "model"}}).rstrip()
-        return event[: len(event) // 2] + b"\r\n\r\n"
+        word = FINISH_REASONS[reason]
+        candidate = {"content": {"role": "model"}, "finishReason": word, "index": 0}
+        return self._event(candidate, completion_tokens)
 
     def error(self, message: str) -> bytes:
         """Return an error event."""
@@ -148,10 +141,6 @@ class GoogleReply:
         parts = [_part(chunk) for chunk in chunks]
         candidate = {"content": {"parts": parts, "role": "model"}, "finishReason": "STOP"}
         return encode(self._answer(candidate, completion_tokens))
-
-    def _end(self, reason: str, completion_tokens: int) -> bytes:
-        candidate = {"content": {"role": "model"}, "finishReason": reason, "index": 0}
-        return self._event(candidate, completion_tokens)
 
     def _event(self, candidate: Mapping[str, Any], completion_tokens: int | None = None) -> bytes:
         return b"data: " + encode(self._answer(candidate, completion_tokens)) + b"\r\n\r\n"

@@ -16,6 +16,7 @@ from scripted_app.model_cards import CARDS, ModelCard, find_card
 from scripted_app.received_files import with_files
 from scripted_app.replies import (
     Chunk,
+    Reason,
     ReasoningChunk,
     RequestMessage,
     TextChunk,
@@ -223,29 +224,14 @@ class OllamaReply:
                 message = {"role": "assistant", "content": "", "tool_calls": [self._call(chunk)]}
         yield self._line(message, done=False)
 
-    def closing(self, completion_tokens: int) -> bytes:
-        """Return the ``done`` line with the counts."""
+    def end(self, reason: Reason, completion_tokens: int) -> bytes:
+        """Return the ``done`` line with the counts; Ollama refuses no content."""
         message = {"role": "assistant", "content": ""}
-        return self._line(message, done=True, **self._metrics(completion_tokens))
-
-    def broken(self) -> bytes:
-        """Return the first half of a line."""
-        line = self._line({"role": "assistant", "content": "lorem"}, done=False)
-        return line[: len(line) // 2] + b"\n"
+        return self._line(message, done=True, **self._metrics(completion_tokens, reason))
 
     def error(self, message: str) -> bytes:
         """Return an error line."""
         return error_body(message) + b"\n"
-
-    def cut(self, completion_tokens: int) -> bytes:
-        """Return the ``done`` line of a reply that has as many tokens as it may."""
-        message = {"role": "assistant", "content": ""}
-        metrics = {**self._metrics(completion_tokens), "done_reason": "length"}
-        return self._line(message, done=True, **metrics)
-
-    def refused(self, completion_tokens: int) -> bytes:
-        """Return the plain end: Ollama refuses no content."""
-        return self.closing(completion_tokens)
 
     def whole(self, chunks: Sequence[Chunk], completion_tokens: int) -> bytes:
         """Return everything in one message."""
@@ -266,7 +252,7 @@ class OllamaReply:
         line = {"model": self._model, "created_at": timestamp(), "message": message, **rest}
         return encode(line) + b"\n"
 
-    def _metrics(self, completion_tokens: int) -> dict[str, Any]:
+    def _metrics(self, completion_tokens: int, reason: Reason = "stop") -> dict[str, Any]:
         passed = time.monotonic_ns() - self._started
         metrics = {
             "total_duration": passed,
@@ -277,7 +263,8 @@ class OllamaReply:
             "eval_duration": passed,
         }
         # The metrics are `omitempty` in Go: zero is left out.
-        return {"done_reason": "stop", **{name: value for name, value in metrics.items() if value}}
+        counted = {name: value for name, value in metrics.items() if value}
+        return {"done_reason": "length" if reason == "length" else "stop", **counted}
 
 
 def _list(value: Any, field: str) -> list[Any]:

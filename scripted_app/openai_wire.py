@@ -18,6 +18,7 @@ from scripted_app.model_cards import (
 from scripted_app.received_files import with_files
 from scripted_app.replies import (
     Chunk,
+    Reason,
     ReasoningChunk,
     RequestMessage,
     TextChunk,
@@ -246,28 +247,13 @@ class OpenAIReply:
                 for call in _fragments(chunk):
                     yield self._delta(index, {"tool_calls": [call]})
 
-    def closing(self, completion_tokens: int) -> bytes:
+    def end(self, reason: Reason, completion_tokens: int) -> bytes:
         """Return the one finish chunk, the usage if it was asked for, and ``[DONE]``."""
-        return self._end("stop", completion_tokens)
-
-    def cut(self, completion_tokens: int) -> bytes:
-        """Return the end of a reply that has as many tokens as it may."""
-        return self._end("length", completion_tokens)
-
-    def refused(self, completion_tokens: int) -> bytes:
-        """Return the end of a reply that the content filter stopped."""
-        return self._end("content_filter", completion_tokens)
-
-    def _end(self, reason: str, completion_tokens: int) -> bytes:
-        events = self._event([{"index": 0, "delta": {}, "finish_reason": reason}])
+        word = "content_filter" if reason == "refused" else reason
+        events = self._event([{"index": 0, "delta": {}, "finish_reason": word}])
         if self._request.include_usage:
             events += self._event([], usage=self._usage(completion_tokens))
         return events + b"data: [DONE]\n\n"
-
-    def broken(self) -> bytes:
-        """Return an event whose JSON breaks off."""
-        event = self._delta(0, {"content": "lorem"}).rstrip()
-        return event[: len(event) // 2] + b"\n\n"
 
     def error(self, message: str) -> bytes:
         """Return an error event."""

@@ -112,12 +112,15 @@ class ErrorLine(msgspec.Struct, frozen=True):
     message: str
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """The provider's filter refuses the content; the stream ends. Ollama has no such end."""
+Reason = Literal["stop", "length", "refused"]
+"""Why a reply ends: it is complete, has as many tokens as it may, or a filter refuses its content
+(Ollama has none)."""
 
 
-class TokenLimit(msgspec.Struct, frozen=True):
-    """The reply has as many tokens as it may; the stream ends with ``length``."""
+class End(msgspec.Struct, frozen=True):
+    """The stream ends before the plan does."""
+
+    reason: Reason
 
 
 class RawBytes(msgspec.Struct, frozen=True):
@@ -133,7 +136,7 @@ class Disconnect(msgspec.Struct, frozen=True):
 
 
 Chunk = ReasoningChunk | TextChunk | ToolCallChunk
-Step = Chunk | RawBytes | Silence | BrokenLine | ErrorLine | Refusal | TokenLimit | Disconnect
+Step = Chunk | RawBytes | Silence | BrokenLine | ErrorLine | End | Disconnect
 
 
 class ReplyPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -390,7 +393,7 @@ def _with_faults(chunks: Sequence[Step], instruction: Instruction) -> list[Step]
         text = error if isinstance(error, str) else RUNNER_DIED
         faults.append((middle if isinstance(error, bool | str) else error, ErrorLine(text)))
     places = (instruction.refuse_after, instruction.drop_after, instruction.end_after)
-    ends: Sequence[Step] = (Refusal(), Disconnect(), Disconnect(orderly=True))
+    ends: Sequence[Step] = (End("refused"), Disconnect(), Disconnect(orderly=True))
     faults += [(at, end) for at, end in zip(places, ends, strict=True) if at is not None]
     steps: list[Step] = list(chunks)
     faults.sort(key=lambda fault: fault[0])

@@ -6,12 +6,13 @@ does, begins a new part of the summary.
 
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from scripted_app.openai_wire import FRAGMENT_CHARACTERS
 from scripted_app.replies import (
     Chunk,
+    Reason,
     ReasoningChunk,
     TextChunk,
     ToolCallChunk,
@@ -20,6 +21,10 @@ from scripted_app.replies import (
 from scripted_app.responses_requests import SMALLEST_CACHED, ResponsesRequest, encrypted
 from scripted_app.wire import cut_by_utf16, encode
 
+INCOMPLETE: Mapping[Reason, Mapping[str, str]] = {
+    "length": {"reason": "max_output_tokens"},
+    "refused": {"reason": "content_filter"},
+}
 FAILURES = ("server_error", "rate_limit_exceeded")
 """The codes of ``response.failed``: the one that the text begins with, or else the first."""
 
@@ -55,22 +60,19 @@ class ResponsesReply:
                     self._text += piece
                     yield self._about_item("function_call_arguments.delta", delta=piece)
 
-    def closing(self, completion_tokens: int) -> bytes:
-        """Return the end: what is left of the last item, and ``response.completed``."""
-        return self._end("completed", completion_tokens)
+    def end(self, reason: Reason, completion_tokens: int) -> bytes:
+        """Return the end: what is left of the last item, and the whole response.
 
-    def cut(self, completion_tokens: int) -> bytes:
-        """Return the end of a reply that has as many tokens as it may, its reasoning counted."""
-        return self._end("incomplete", completion_tokens, "max_output_tokens")
-
-    def refused(self, completion_tokens: int) -> bytes:
-        """Return the end of a reply that the content filter stopped."""
-        return self._end("incomplete", completion_tokens, "content_filter")
-
-    def broken(self) -> bytes:
-        """Return half an event."""
-        event = self._event("response.output_text.delta", item_id="msg_0", delta="lorem")
-        return event[: len(event) // 2] + b"\n\n"
+        Reasoning counts into its limit of tokens.
+        """
+        status = "completed" if reason == "stop" else "incomplete"
+        events = self._start() + self._close()
+        response = self._response(
+            status,
+            usage=self._usage(completion_tokens),
+            incomplete_details=INCOMPLETE.get(reason),
+        )
+        return events + self._event(f"response.{status}", response=response)
 
     def error(self, message: str) -> bytes:
         """Return ``response.failed``; the message may begin with one of ``FAILURES``."""
@@ -178,12 +180,6 @@ class ResponsesReply:
         return self._event("response.created", response=response) + self._event(
             "response.in_progress", response=response
         )
-
-    def _end(self, status: str, completion_tokens: int, reason: str | None = None) -> bytes:
-        events = self._start() + self._close()
-        usage, details = self._usage(completion_tokens), reason and {"reason": reason}
-        response = self._response(status, usage=usage, incomplete_details=details)
-        return events + self._event(f"response.{status}", response=response)
 
     def _item_event(self, what: str) -> bytes:
         place = len(self._output)

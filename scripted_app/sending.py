@@ -11,18 +11,19 @@ from scripted_app.replies import (
     BrokenLine,
     Chunk,
     Disconnect,
+    End,
     ErrorLine,
     RawBytes,
-    Refusal,
     ReplyPlan,
     Silence,
-    TokenLimit,
+    TextChunk,
     estimate_tokens,
 )
 from scripted_app.wire import Refused, ReplyWire, characters
 
 SLOWEST_CHUNK_SECONDS = 3600.0
 CONTENT_REFUSED = "the content was refused"
+CUT_BYTES = 20
 
 ErrorBody = Callable[..., bytes]
 """From a status, a message and the details of a refusal to the body of an error."""
@@ -80,13 +81,12 @@ async def _send_steps(
             case Silence(seconds):
                 await pace.silence(seconds)
             case BrokenLine():
-                await send(wire.broken())
+                await send(_broken(wire))
             case ErrorLine(message):
                 await send(wire.error(message))
                 return
-            case Refusal() | TokenLimit():
-                end = wire.cut if isinstance(step, TokenLimit) else wire.refused
-                await send(end(estimate_tokens(counted)))
+            case End(reason):
+                await send(wire.end(reason, estimate_tokens(counted)))
                 return
             case Disconnect(orderly):
                 if not orderly:
@@ -97,12 +97,15 @@ async def _send_steps(
                 for frame in wire.frames(step):
                     await pace.chunk()
                     await send(frame)
-    await send(_end(plan, wire, estimate_tokens(counted)))
-
-
-def _end(plan: ReplyPlan, wire: ReplyWire, tokens: int) -> bytes:
     is_raw = any(isinstance(step, RawBytes) for step in plan.steps)
-    return b"" if is_raw else wire.closing(tokens)
+    await send(b"" if is_raw else wire.end("stop", estimate_tokens(counted)))
+
+
+def _broken(wire: ReplyWire) -> bytes:
+    """Return a frame of a text that breaks off within its JSON."""
+    frame = b"".join(wire.frames(TextChunk("lorem")))
+    written = frame.rstrip()
+    return written[:-CUT_BYTES] + frame[len(written) :]
 
 
 async def whole(
@@ -126,9 +129,9 @@ async def whole(
                 broken = True
             case ErrorLine(message):
                 return refusal_of(Refused(500, message), error_body)
-            case Refusal():
+            case End("refused"):
                 return refusal_of(Refused(400, CONTENT_REFUSED), error_body)
-            case TokenLimit():
+            case End():
                 break
             case Disconnect():
                 return _cut(request, web.Response())

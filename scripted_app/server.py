@@ -31,6 +31,7 @@ STATUS_TEXTS = {
     503: "server busy, please try again.  maximum pending requests exceeded",
 }
 
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ReplyMaker = Callable[[Any], ReplyWire]
 """From a request as its wire reads it to the reply in that wire."""
 
@@ -91,23 +92,33 @@ class ScriptedModelServer:
             OSError: The address can't be listened on.
         """
         app = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=[_plain_text_errors])
+        openai = (openai_wire.OpenAIReply, openai_wire.error_body)
+        openrouter_chat = partial(openai_wire.read_chat, vendor="openrouter")
+        anthropic = (anthropic_wire.AnthropicReply, anthropic_wire.error_body)
         app.add_routes(
             [
                 web.get("/", _is_running),
-                web.get("/api/version", self._version),
-                web.get("/api/tags", self._tags),
-                web.get("/api/ps", self._running),
-                web.post("/api/show", self._show),
-                web.post("/api/chat", self._ollama_chat),
-                web.get("/v1/models", self._models),
-                web.get("/v1/models/{name:.+}", self._model),
-                web.post("/v1/chat/completions", self._openai_chat),
-                web.post("/v1/responses", self._openai_responses),
-                web.post("/v1/messages", self._anthropic_chat),
-                web.get("/api/v1/models", self._openrouter_models),
-                web.post("/api/v1/chat/completions", self._openrouter_chat),
-                web.get("/v1beta/models", self._google_models),
-                web.get("/v1beta/models/{name:.+}", self._google_model),
+                web.get("/api/version", _showing(lambda: {"version": ollama_wire.VERSION})),
+                web.get("/api/tags", _showing(ollama_wire.tags)),
+                web.get("/api/ps", _showing(lambda: ollama_wire.running(self._loaded))),
+                web.post("/api/show", _refusing(_show, _ollama_error)),
+                web.post("/api/chat", _refusing(self._ollama_chat, _ollama_error)),
+                web.get("/v1/models", _models),
+                web.get("/v1/models/{name:.+}", _model),
+                web.post("/v1/chat/completions", self._chat(openai_wire.read_chat, *openai)),
+                web.post(
+                    "/v1/responses",
+                    self._chat(
+                        responses_requests.read_chat, ResponsesReply, openai_wire.error_body
+                    ),
+                ),
+                web.post("/v1/messages", self._chat(anthropic_wire.read_chat, *anthropic)),
+                web.get("/api/v1/models", _showing(openai_wire.openrouter_models)),
+                web.post("/api/v1/chat/completions", self._chat(openrouter_chat, *openai)),
+                web.get("/v1beta/models", _showing(google_wire.models)),
+                web.get(
+                    "/v1beta/models/{name:.+}", _refusing(_google_model, google_wire.error_body)
+                ),
                 web.post(r"/v1beta/models/{name:.+}:{method:\w+}", self._google_chat),
             ]
         )
@@ -138,80 +149,14 @@ class ScriptedModelServer:
             self._streams_changed.clear()
             await self._streams_changed.wait()
 
-    async def _version(self, _: web.Request) -> web.Response:
-        return _json({"version": ollama_wire.VERSION})
-
-    async def _tags(self, _: web.Request) -> web.Response:
-        return _json(ollama_wire.tags())
-
-    async def _running(self, _: web.Request) -> web.Response:
-        return _json(ollama_wire.running(self._loaded))
-
-    async def _show(self, request: web.Request) -> web.Response:
-        try:
-            card = ollama_wire.find_model(ollama_wire.read_json(await request.read()))
-        except Refused as refusal:
-            return refusal_of(refusal, _ollama_error)
-        return _json(ollama_wire.show(card))
-
-    async def _models(self, request: web.Request) -> web.Response:
-        # OpenAI and Anthropic share this path; Anthropic's clients always say a version.
-        return _json((anthropic_wire if _is_anthropics(request) else openai_wire).models())
-
-    async def _model(self, request: web.Request) -> web.Response:
-        name = request.match_info["name"]
-        try:
-            if _is_anthropics(request):
-                return _json(anthropic_wire.model(name, anthropic_wire.find_model(name)))
-            return _json(openai_wire.model(openai_wire.find_model(name)))
-        except Refused as refusal:
-            wire = anthropic_wire if _is_anthropics(request) else openai_wire
-            return refusal_of(refusal, wire.error_body)
-
-    async def _openrouter_models(self, _: web.Request) -> web.Response:
-        return _json(openai_wire.openrouter_models())
-
-    async def _google_models(self, _: web.Request) -> web.Response:
-        return _json(google_wire.models())
-
-    async def _google_model(self, request: web.Request) -> web.Response:
-        name = request.match_info["name"]
-        try:
-            return _json(google_wire.model(name, google_wire.find_model(name)))
-        except Refused as refusal:
-            return refusal_of(refusal, google_wire.error_body)
-
     async def _ollama_chat(self, request: web.Request) -> web.StreamResponse:
-        try:
-            body = ollama_wire.read_json(await request.read())
-            self._note(request, body)
-            chat = ollama_wire.read_chat(body)
-            if not chat.messages:
-                return self._load(chat, unload=body.get("keep_alive") in (0, "0"))
-            self._hold(chat)
-            return await self._answer(request, chat, ollama_wire.OllamaReply, _ollama_error)
-        except Refused as refusal:
-            return refusal_of(refusal, _ollama_error)
-
-    async def _openai_chat(self, request: web.Request) -> web.StreamResponse:
-        read, error_body = openai_wire.read_chat, openai_wire.error_body
-        return await self._chat(request, read, openai_wire.OpenAIReply, error_body)
-
-    async def _openai_responses(self, request: web.Request) -> web.StreamResponse:
-        read, error_body = responses_requests.read_chat, openai_wire.error_body
-        return await self._chat(request, read, ResponsesReply, error_body)
-
-    async def _openrouter_chat(self, request: web.Request) -> web.StreamResponse:
-        read = partial(openai_wire.read_chat, vendor="openrouter")
-        return await self._chat(request, read, openai_wire.OpenAIReply, openai_wire.error_body)
-
-    async def _anthropic_chat(self, request: web.Request) -> web.StreamResponse:
-        return await self._chat(
-            request,
-            anthropic_wire.read_chat,
-            anthropic_wire.AnthropicReply,
-            anthropic_wire.error_body,
-        )
+        body = ollama_wire.read_json(await request.read())
+        self._note(request, body)
+        chat = ollama_wire.read_chat(body)
+        if not chat.messages:
+            return self._load(chat, unload=body.get("keep_alive") in (0, "0"))
+        self._hold(chat)
+        return await self._answer(request, chat, ollama_wire.OllamaReply, _ollama_error)
 
     async def _google_chat(self, request: web.Request) -> web.StreamResponse:
         read = partial(
@@ -219,22 +164,22 @@ class ScriptedModelServer:
             name=request.match_info["name"],
             stream=request.match_info["method"] == "streamGenerateContent",
         )
-        return await self._chat(request, read, google_wire.GoogleReply, google_wire.error_body)
+        return await self._chat(read, google_wire.GoogleReply, google_wire.error_body)(request)
 
-    async def _chat(
+    def _chat(
         self,
-        request: web.Request,
         read_chat: Callable[[Mapping[str, Any]], ChatRequest],
         reply: ReplyMaker,
         error_body: ErrorBody,
-    ) -> web.StreamResponse:
-        try:
+    ) -> Handler:
+        """Return what answers the chats of a vendor."""
+
+        async def chat(request: web.Request) -> web.StreamResponse:
             body = openai_wire.read_json(await request.read())
             self._note(request, body)
-            chat = read_chat(body)
-            return await self._answer(request, chat, reply, error_body)
-        except Refused as refusal:
-            return refusal_of(refusal, error_body)
+            return await self._answer(request, read_chat(body), reply, error_body)
+
+        return _refusing(chat, error_body)
 
     def _note(self, request: web.Request, body: Mapping[str, Any]) -> None:
         self.requests.append(body)
@@ -301,6 +246,53 @@ class ScriptedModelServer:
             self._streams_changed.set()
 
 
+def _showing(make: Callable[[], Any]) -> Handler:
+    """Return what answers with a value in JSON."""
+
+    async def show(_: web.Request) -> web.StreamResponse:
+        return _json(make())
+
+    return show
+
+
+def _refusing(handle: Handler, error_body: ErrorBody) -> Handler:
+    """Return a handler whose refusals are answered as a vendor writes them."""
+
+    async def handle_or_refuse(request: web.Request) -> web.StreamResponse:
+        try:
+            return await handle(request)
+        except Refused as refusal:
+            return refusal_of(refusal, error_body)
+
+    return handle_or_refuse
+
+
+async def _show(request: web.Request) -> web.StreamResponse:
+    card = ollama_wire.find_model(ollama_wire.read_json(await request.read()))
+    return _json(ollama_wire.show(card))
+
+
+async def _google_model(request: web.Request) -> web.StreamResponse:
+    name = request.match_info["name"]
+    return _json(google_wire.model(name, google_wire.find_model(name)))
+
+
+async def _models(request: web.Request) -> web.StreamResponse:
+    # OpenAI and Anthropic share this path; Anthropic's clients always say a version.
+    return _json((anthropic_wire if _is_anthropics(request) else openai_wire).models())
+
+
+async def _model(request: web.Request) -> web.StreamResponse:
+    name = request.match_info["name"]
+    try:
+        if _is_anthropics(request):
+            return _json(anthropic_wire.model(name, anthropic_wire.find_model(name)))
+        return _json(openai_wire.model(openai_wire.find_model(name)))
+    except Refused as refusal:
+        wire = anthropic_wire if _is_anthropics(request) else openai_wire
+        return refusal_of(refusal, wire.error_body)
+
+
 def _ollama_error(_: int, message: str) -> bytes:
     return ollama_wire.error_body(message)
 
@@ -323,9 +315,7 @@ async def _is_running(_: web.Request) -> web.Response:
 
 
 @web.middleware
-async def _plain_text_errors(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
+async def _plain_text_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answer unknown paths and wrong methods as Ollama does."""
     try:
         return await handler(request)

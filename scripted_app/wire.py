@@ -9,13 +9,14 @@ import msgspec
 from scripted_app.model_cards import ModelCard
 from scripted_app.replies import (
     Chunk,
+    End,
     Instruction,
+    Reason,
     ReasoningChunk,
     ReplyPlan,
     RequestMessage,
     Step,
     TextChunk,
-    TokenLimit,
     estimate_tokens,
     plan_reply,
 )
@@ -108,24 +109,12 @@ class ReplyWire(Protocol):
         """Yield the frames of a chunk, each to be sent by itself."""
         ...
 
-    def closing(self, completion_tokens: int) -> bytes:
-        """Return the end of a complete stream."""
-        ...
-
-    def broken(self) -> bytes:
-        """Return a frame that no client can read."""
+    def end(self, reason: Reason, completion_tokens: int) -> bytes:
+        """Return the end of a stream."""
         ...
 
     def error(self, message: str) -> bytes:
         """Return the frame of an error inside the stream."""
-        ...
-
-    def cut(self, completion_tokens: int) -> bytes:
-        """Return the end of a stream that reached its token limit."""
-        ...
-
-    def refused(self, completion_tokens: int) -> bytes:
-        """Return the end of a stream whose content is refused."""
         ...
 
     def whole(self, chunks: Sequence[Chunk], completion_tokens: int) -> bytes:
@@ -164,7 +153,7 @@ def limited(steps: Sequence[Step], tokens: int) -> list[Step]:
             if room < characters(step):
                 if room and isinstance(step, TextChunk | ReasoningChunk):
                     kept.append(msgspec.structs.replace(step, text=step.text[:room]))
-                return [*kept, TokenLimit()]
+                return [*kept, End("length")]
             room -= characters(step)
         kept.append(step)
     return kept
