@@ -12,7 +12,6 @@ from chat.storage.records import TURN_RECORDS
 from cluster_app.connections import Cluster
 from cluster_app.objects.records import ObjectRecords
 from cluster_app.objects.repository import ObjectSessionRepository
-from cluster_app.redis.clock import RedisClock
 from cluster_app.redis.journals import RedisTurnJournal
 from cluster_app.redis.records import RedisRecords
 from cluster_app.redis.session_index import RedisSessionIndex
@@ -105,8 +104,8 @@ class SharedStorageEngine(StorageEngine):
             # Sessions may have longer timeouts than the server's.
             seconds=max(timeout, LONGEST_APPROVAL_SECONDS) + self.settings.turn_retention_seconds,
         )
-        clock = RedisClock(self._cluster.connection)
-        return ConfirmationStore(records, timeout_seconds=timeout, now=clock, notice=notice)
+        now = self._cluster.connection.now
+        return ConfirmationStore(records, timeout_seconds=timeout, now=now, notice=notice)
 
     def clock(self) -> Callable[[], float]:
         """Return the clock of the records."""
@@ -146,4 +145,4 @@ class SharedRecordStores:
 
 def redis_time(cluster: Cluster) -> float:
     """Return the time of Redis, on which all machines agree, in seconds since 1970."""
-    return RedisClock(cluster.connection)().timestamp()
+    return cluster.connection.now().timestamp()

@@ -8,12 +8,11 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from chat.storage.change_log import Change, ChangeKind
 from cluster_app.redis.connection import RedisConnection
-from cluster_app.redis.hub import Entries, Hub
+from cluster_app.redis.hub import Hub
 from sessions_app.errors import StorageError
 
 logger = logging.getLogger(__name__)
@@ -29,6 +28,15 @@ if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('XADD', KEYS[1], '*', 'k',
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1][1]
 """
+_RESTART = """
+local newest = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
+if not newest then return end
+local time = tonumber(string.match(newest[1], '^%d+'))
+redis.call('DEL', KEYS[1])
+redis.call('XADD', KEYS[1], string.format('%.0f-0', time + 1), 'k', '')
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+"""
+"""Begin a log anew, with an entry that wakes its listeners: its id comes after those before."""
 
 
 class RedisChangeLog:
@@ -46,7 +54,6 @@ class RedisChangeLog:
         self._lock = threading.Lock()
         self._has_gap = False
         self._retry_at = 0.0
-        self._followers: dict[object, Callable[[], object]] = {}
 
     def note(self, kind: ChangeKind, session_id: str, turn_id: str = "") -> None:
         """Append a change after it was made; one round trip, a no-op without listeners."""
@@ -63,8 +70,6 @@ class RedisChangeLog:
             logger.warning("a change could not be logged; the change log will be restarted")
             self._retry_at = time.monotonic() + RETRY_SECONDS
             self._has_gap = True
-        else:
-            self._notify()
 
     def open(self) -> str:
         """Create the log or renew its TTL of ten minutes; return the id of the newest change.
@@ -79,21 +84,7 @@ class RedisChangeLog:
 
     def follow(self, changed: Callable[[], object]) -> Callable[[], None]:
         """Call ``changed``, in any thread, when there may be changes; return a stop function."""
-        key = object()
-
-        def received(_: Entries) -> None:
-            changed()
-
-        with self._lock:
-            self._followers[key] = changed
-        unfollow = self._hub.follow(self._key, "$", received)
-
-        def stop() -> None:
-            unfollow()
-            with self._lock:
-                self._followers.pop(key, None)
-
-        return stop
+        return self._hub.follow(self._key, "$", lambda _: changed())
 
     def read(self, after: str, most: int) -> Sequence[Change] | None:
         """Return up to ``most`` changes after the one with this id; None if it is unknown.
@@ -117,27 +108,18 @@ class RedisChangeLog:
         self._restart_if_incomplete()
 
     def _restart_if_incomplete(self) -> None:
-        """Delete a log that lacks changes, if Redis can be reached, so that readers start over."""
+        """Begin a log that lacks changes anew, if Redis can be reached: readers start over."""
         with self._lock:
             if not self._has_gap or time.monotonic() < self._retry_at:
                 return
-            # Before the deletion: changes noted from now on belong to the next log, if any.
+            # Before the restart: changes noted from now on belong to the next log, if any.
             self._has_gap = False
             self._retry_at = time.monotonic() + RETRY_SECONDS
         try:
             with self._connection.translated():
-                self._connection.client.delete(self._key)
+                self._connection.script(_RESTART)(keys=[self._key], args=[LISTENED_MS])
         except StorageError:
             self._has_gap = True
-        else:
-            self._notify()
-
-    def _notify(self) -> None:
-        with self._lock:
-            followers = tuple(self._followers.values())
-        for changed in followers:
-            with suppress(RuntimeError):  # its event loop was closed just now
-                changed()
 
 
 def _change(entry_id: bytes, fields: Any) -> Change:

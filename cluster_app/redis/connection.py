@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -112,6 +113,19 @@ class RedisConnection:
             if reason[1] == "OOM":
                 raise StorageFull("Redis is full.") from error
             raise self._unavailable(error) from error
+
+    def now(self) -> datetime:
+        """Return the time of the server, which all machines share, with a time zone.
+
+        Each call asks it, so times are ordered across machines: a time read after reading a record
+        is later than one read before writing that record.
+
+        Raises:
+            StorageUnavailable: The server can't be reached.
+        """
+        with self.translated():
+            seconds, microseconds = self.client.time()
+        return datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=microseconds)
 
     def require_writes(self) -> None:
         """Write a small key, one for all processes.

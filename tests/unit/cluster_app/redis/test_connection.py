@@ -1,6 +1,7 @@
 import os
 import socket
 from contextlib import suppress
+from datetime import UTC, datetime
 
 import pytest
 import redis
@@ -101,3 +102,23 @@ def test_a_child_has_connections_of_its_own(redis_connection: RedisConnection) -
     os.waitpid(child, 0)
 
     assert client.get(key) == b"200"
+
+
+def test_the_time_is_that_of_redis(
+    redis_connection: RedisConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noon = datetime(2026, 11, 21, 12, 0, 0, 250_000, tzinfo=UTC)
+    told = (int(noon.timestamp()), noon.microsecond)
+    monkeypatch.setattr(redis_connection.client, "time", lambda: told)
+
+    assert redis_connection.now() == noon
+
+
+def test_a_real_redis_tells_a_time_with_its_zone_and_does_not_go_back(
+    redis_connection: RedisConnection,
+) -> None:
+    other = redis_connection.under("a:")
+    times = [(other if number % 2 else redis_connection).now() for number in range(10)]
+
+    assert {moment.tzinfo for moment in times} == {UTC}
+    assert times == sorted(times)

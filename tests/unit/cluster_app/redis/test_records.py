@@ -1,15 +1,16 @@
 """Records in Redis, and approvals over them: good once anywhere."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import pytest
 
 from chat.approvals.store import CONFIRMATION_RECORDS, KINDS, ConfirmationStore
-from chat.errors import ConfirmationAlreadyDecided
-from cluster_app.redis.clock import RedisClock
+from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired
 from cluster_app.redis.records import RedisRecords
 from sessions_app.errors import StorageUnavailable
 from tests.unit.chat.approvals.questions import CALL, MESSAGE, SESSION
+from tests.unit.chat.approvals.questions import approve as answer
 
 ASKED, DECIDED, USED = (f"{SESSION}/conf_{'0' * 32}.{kind}" for kind in KINDS)
 SECONDS = 60
@@ -71,7 +72,7 @@ def nodes(redis_connection):
         ConfirmationStore(
             RedisRecords(redis_connection, "conf", names=CONFIRMATION_RECORDS, seconds=SECONDS),
             timeout_seconds=SECONDS,
-            now=RedisClock(redis_connection),
+            now=redis_connection.now,
         )
         for _ in range(2)
     ]
@@ -106,3 +107,20 @@ def test_a_question_asked_on_one_machine_is_asked_again_under_its_id_by_another(
     question = ask(nodes[0])
     assert ask(nodes[1], "turn_2").confirmation_id == question.confirmation_id
     assert [asked.turn_id for asked in nodes[0].pending(SESSION)] == ["turn_2"]
+
+
+def test_a_question_is_open_for_other_machines_at_once(nodes):
+    question = ask(nodes[0])
+    assert nodes[1].pending(SESSION) == [question]
+    answer(nodes[1], question)
+    assert nodes[0].find_decided(SESSION, MESSAGE, CALL).approved
+
+
+def test_the_time_of_redis_closes_a_question(records):
+    now = [datetime(2026, 11, 21, 10, 0, tzinfo=UTC)]
+    store = ConfirmationStore(records, timeout_seconds=SECONDS, now=lambda: now[0])
+    question = ask(store)
+    now[0] = now[0].replace(minute=1)
+    assert store.pending(SESSION) == []
+    with pytest.raises(ConfirmationExpired):
+        answer(store, question)
