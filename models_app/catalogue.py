@@ -136,14 +136,6 @@ class ModelCatalogue:
         """The names of the configured providers, Ollama first."""
         return [_OLLAMA, *(each.vendor.name for each in self._configured())]
 
-    async def list(self) -> list[ModelInfo]:
-        """Return the models that can chat, of every provider that answers.
-
-        Raises:
-            ModelError: Ollama is the only provider, and can't be asked.
-        """
-        return [*(await self.listing()).models]
-
     async def installed(self) -> Sequence[ModelInfo]:
         """Return Ollama's models that can chat, without asking any other provider.
 
@@ -186,7 +178,7 @@ class ModelCatalogue:
     async def agents(self) -> Sequence[ModelInfo]:
         """Return the agents that can be used as models, by name; the first call takes longer.
 
-        ``list`` and ``listing`` have none of them, as they have no profiles.
+        ``listing`` has none of them, as it has no profiles.
         """
         return permitted(await self._agents.list_models()) if self._agents is not None else ()
 

@@ -79,7 +79,7 @@ class DefaultModel:
     async def _find_first(self) -> tuple[str, str]:
         found, where = await self._installed(), "installed"
         if not found:
-            found, where = await self._models.list(), "available"
+            found, where = (await self._models.listing()).models, "available"
         if not found:
             raise ModelNotFound(_NO_MODEL, field="model")
         why = f"the only one {where}" if len(found) == 1 else f"the first of {len(found)} {where}"

@@ -33,7 +33,8 @@ from chat.stream.events import EVENTS, FinishedCall  # noqa: E402 - after setup
 from chat.stream.usage import CallUsage, TurnUsage  # noqa: E402
 from mochi_project.api import api  # noqa: E402
 from mochi_project.errors.statuses import retry_after, statuses  # noqa: E402
-from scripts import cluster, code_map, metric_names, reference, trace_names  # noqa: E402
+from scripts import cluster, code_map, reference  # noqa: E402
+from scripts.reference import table  # noqa: E402
 from sessions_app.errors import MochiError  # noqa: E402
 from sessions_app.messages import Usage  # noqa: E402
 
@@ -93,7 +94,6 @@ def sections() -> dict[str, str]:
         "folders": code_map.folder_tables(),
         "decisions": code_map.decision_list(),
         "failures": cluster.failures(),
-        "sizing": cluster.sizing(),
         "configuration": reference.markdown_table(),
         "routes": routes(),
         "api": operations(),
@@ -101,22 +101,13 @@ def sections() -> dict[str, str]:
         "events": events(),
         "changes": changes(),
         "typescript": typescript(),
-        "trace_attributes": trace_names.attribute_table(),
-        "metrics": metric_names.metric_table(),
+        "trace_attributes": reference.attribute_table(),
+        "metrics": reference.metric_table(),
     }
 
 
 def _read(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.exists() else ""
-
-
-def _table(head: Sequence[str], rows: Iterator[Sequence[str]] | Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join("| " + " | ".join(map(_cell, line)) + " |\n" for line in lines)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 # Errors
@@ -136,7 +127,7 @@ def errors() -> str:
         meaning = OTHER_ERRORS.get(code) or " ".join(map(_first_sentence, found))
         after = retry_after().get(code)
         rows.append([f"`{code}`", str(status), meaning, f"{after} s" if after else ""])
-    return _table(["Code", "Status", "Meaning", "`Retry-After`"], rows)
+    return table(["Code", "Status", "Meaning", "`Retry-After`"], rows)
 
 
 def _subclasses(error: type[MochiError]) -> Iterator[type[MochiError]]:
@@ -172,7 +163,7 @@ def events() -> str:
             for field, optional in _fields(event)
         ]
         parts.append(f"### `{event.event}`\n\n{_first_sentence(event)}\n\n")
-        parts.append(_table(["Field", "Type"], rows) + "\n")
+        parts.append(table(["Field", "Type"], rows) + "\n")
     return "".join(parts)
 
 
@@ -186,7 +177,7 @@ def changes() -> str:
         ]
         for event in ACTIVITY_EVENTS
     ]
-    return _table(["Event", "When", "Data"], rows)
+    return table(["Event", "When", "Data"], rows)
 
 
 def typescript() -> str:
@@ -269,7 +260,7 @@ def routes() -> str:
         [f"`{method} {path}`", operation["summary"]]
         for path, method, operation in _operations(api.get_openapi_schema())
     ]
-    return _table(["Route", "What it does"], rows)
+    return table(["Route", "What it does"], rows)
 
 
 def operations() -> str:
@@ -304,7 +295,7 @@ def _parameters(operation: Mapping[str, Any]) -> Iterator[str]:
         if one["in"] != "path" or "description" in one
     ]
     if rows:
-        yield _table(["Parameter", "In", "Type", ""], rows) + "\n"
+        yield table(["Parameter", "In", "Type", ""], rows) + "\n"
 
 
 def _description(parameter: Mapping[str, Any]) -> str:
@@ -328,7 +319,7 @@ def _request(operation: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterato
         ]
         for name, field in body["properties"].items()
     ]
-    yield _table(["Field of the body", "Type", ""], rows) + "\n"
+    yield table(["Field of the body", "Type", ""], rows) + "\n"
     yield from _example(_example_of(contents[_JSON], body))
 
 

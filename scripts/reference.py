@@ -1,10 +1,10 @@
-"""Generates ``.env.example`` and the tables of variables in the docs.
+"""Generates ``.env.example`` and the tables of variables, metrics and spans in the docs.
 
 ``scripts/docs.py`` writes the files; tests keep them equal.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -13,6 +13,8 @@ from mochi_project.configuration.config import FORMER_NAMES, ServerSettings
 from mochi_project.configuration.constants import ENV_PREFIX
 from mochi_project.configuration.loading import MochiSettings
 from models_app.vendors.registry import KNOWN_VENDORS
+from usage_app.metrics.names import METRICS, METRICS_BY_OWNER
+from usage_app.traces.names import ATTRIBUTES, Attribute
 
 HEADER = """\
 # Configuration of mochi-server. Copy this file to .env where you start the server, and take the #
@@ -44,12 +46,44 @@ def env_example() -> str:
     return HEADER + "".join(parts) + KEYS
 
 
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    cells = ([cell.replace("|", "\\|") for cell in line] for line in lines)
+    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
+
+
 def markdown_table() -> str:
     """Return the table of all variables."""
-    return "| Variable | Default | Description |\n| --- | --- | --- |\n" + "".join(
-        f"| `{variable}` | {f'`{default}`' if default else ''} | {description} |\n"
+    rows = (
+        (f"`{variable}`", f"`{default}`" if default else "", description)
         for variable, default, description in variables()
     )
+    return table(("Variable", "Default", "Description"), rows)
+
+
+def metric_table() -> str:
+    """Return the table of metrics: name, type, labels and meaning."""
+    rows = (
+        (f"`{each.name}`", each.kind, ", ".join(f"`{it}`" for it in each.labels), each.help)
+        for each in (*METRICS, *METRICS_BY_OWNER)
+    )
+    return table(("Metric", "Type", "Labels", "What it says"), rows)
+
+
+def attribute_table() -> str:
+    """Return the table of attributes of spans: the newest names, the former ones, the meaning."""
+    return table(("Attribute", "Spans", "Meaning"), map(_attribute, ATTRIBUTES))
+
+
+def _attribute(attribute: Attribute) -> tuple[str, str, str]:
+    former = [f"`{name}`" for name in attribute.former if name != attribute.name]
+    meaning = attribute.meaning
+    if former:
+        meaning += f"; up to 1.36 also {', '.join(former)}"
+    if attribute.is_content:
+        meaning += "; only where contents are asked for"
+    return f"`{attribute.name}`", ", ".join(attribute.spans), meaning
 
 
 def _variable(name: str) -> str:

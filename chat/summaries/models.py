@@ -66,7 +66,7 @@ class SummaryModels:
 
     async def _allowed(self) -> Mapping[str, Any]:
         try:
-            names = [info.name for info in await self.catalogue.list()]
+            names = [info.name for info in (await self.catalogue.listing()).models]
         except ModelError:  # who can't be asked allows nothing, and has refused nothing
             return {}
         return {"allowed": [name for name in names if bare_name(name) not in self.unsupported]}

@@ -13,7 +13,6 @@ from cluster_app.objects.store import (
     OutcomeUnclear,
     StoredObject,
 )
-from cluster_app.objects.tags import same_tag
 from sessions_app.errors import StorageUnavailable
 from sessions_app.ids_and_clock import is_session_id
 from sessions_app.store.atomic import UnreadableFileError
@@ -69,7 +68,7 @@ class ObjectRecords:
         found = {
             name: item
             for name, item in self._known.items()
-            if name in fitting and same_tag(item.tag.etag, listed[name].etag)
+            if name in fitting and listed[name].has_tag(item.tag.etag)
         }
         changed = sorted(fitting - found.keys())
         with ThreadPoolExecutor(READERS) as readers:

@@ -84,6 +84,10 @@ class ListedObject(msgspec.Struct, frozen=True):
     size: int
     modified_at: float
 
+    def has_tag(self, etag: str) -> bool:
+        """Return whether this is its ETag; quotes are ignored, which some listings leave out."""
+        return self.etag.strip('"') == etag.strip('"')
+
 
 class ObjectStore:
     """Accesses the objects under a URL.

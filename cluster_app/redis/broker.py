@@ -79,8 +79,7 @@ class RedisBroker(Broker):  # type: ignore[misc]  # django-q2 has no types
     def set_stat(self, key: str, value: str, timeout: int) -> None:  # noqa: ARG002 - django-q2's
         """Record that the cluster is alive; called every second. Log an outage of Redis once."""
         try:
-            with self.connection.translated():
-                self._note(key.rpartition(":")[2])
+            self._note(key.rpartition(":")[2])
         except StorageError as error:
             self._tell(error)
         else:

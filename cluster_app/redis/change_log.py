@@ -78,8 +78,7 @@ class RedisChangeLog:
             StorageUnavailable: Redis cannot be reached.
         """
         self._restart_if_incomplete()
-        with self._connection.translated():
-            newest: Any = self._connection.script(_OPEN)(keys=[self._key], args=[LISTENED_MS])
+        newest = self._connection.run(_OPEN, self._key, args=[LISTENED_MS])
         return str(newest.decode("ascii"))
 
     def follow(self, changed: Callable[[], object]) -> Callable[[], None]:
@@ -116,8 +115,7 @@ class RedisChangeLog:
             self._has_gap = False
             self._retry_at = time.monotonic() + RETRY_SECONDS
         try:
-            with self._connection.translated():
-                self._connection.script(_RESTART)(keys=[self._key], args=[LISTENED_MS])
+            self._connection.run(_RESTART, self._key, args=[LISTENED_MS])
         except StorageError:
             self._has_gap = True
 

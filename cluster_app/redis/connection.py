@@ -86,11 +86,12 @@ class RedisConnection:
         """Return a key that all storages share."""
         return self.root + ":".join(parts)
 
-    def script(self, lua: str) -> Callable[..., Any]:
-        """Return a Lua script as a function of ``keys`` and ``args``, executed atomically."""
+    def run(self, lua: str, *keys: str, args: Sequence[Any] = ()) -> Any:
+        """Run a Lua script, atomically, and return its answer; raises as ``translated`` does."""
         if (script := self._scripts.get(lua)) is None:
             script = self._scripts.setdefault(lua, self.client.register_script(lua))
-        return script
+        with self.translated():
+            return script(keys=keys, args=args)
 
     @contextmanager
     def translated(self) -> Iterator[None]:

@@ -209,14 +209,6 @@ class IndexEntries:
         self._store = sha256(store.encode()).hexdigest()[:8]
         self._dirty, self._meta, self._log = map(self.key, ("dirty", "meta", "log"))
         self._state, self._rebuilding = map(self.key, ("state", "rebuilding"))
-        self._mark = connection.script(_MARK)
-        self._wrote = connection.script(_WROTE)
-        self._unmark = connection.script(_UNMARK)
-        self._read = connection.script(_READ)
-        self._look = connection.script(_LOOK)
-        self._begin = connection.script(_BEGIN)
-        self._go_on = connection.script(_GO_ON)
-        self._end = connection.script(_END)
 
     def key(self, *parts: str) -> str:
         """Return the key of a part of the index."""
@@ -226,8 +218,7 @@ class IndexEntries:
         """Mark a session as being written or read again; return its earlier marks."""
         keys = [*self._marked(session_id), self._claimed]
         args = [session_id, mark, self._member(session_id) if writes else ""]
-        with self._connection.translated():
-            marks = self._mark(keys=keys, args=args)
+        marks = self._connection.run(_MARK, *keys, args=args)
         return [each.decode() for each in marks]
 
     def wrote(self, session_id: str, mark: str, entry: bytes, worker: str = "") -> None:
@@ -240,13 +231,11 @@ class IndexEntries:
             worker: The process of its claim; "@" if it has none but messages that wait.
         """
         args = [session_id, mark, entry, self._member(session_id), worker]
-        with self._connection.translated():
-            self._wrote(keys=self._all_of(session_id), args=args)
+        self._connection.run(_WROTE, *self._all_of(session_id), args=args)
 
     def unmark(self, session_id: str, mark: str) -> None:
         """Clear the mark of a failed write."""
-        with self._connection.translated():
-            self._unmark(keys=self._marked(session_id), args=[session_id, mark])
+        self._connection.run(_UNMARK, *self._marked(session_id), args=[session_id, mark])
 
     def read_again(
         self, session_id: str, mark: str, entry: bytes, worker: str, settled: Sequence[str]
@@ -261,15 +250,12 @@ class IndexEntries:
             settled: Marks of finished writes, to be cleared.
         """
         args = [session_id, mark, entry, self._member(session_id), worker, *settled]
-        with self._connection.translated():
-            self._read(keys=self._all_of(session_id), args=args)
+        self._connection.run(_READ, *self._all_of(session_id), args=args)
 
     def look(self, last: bytes, *, due_after_ms: int) -> IndexChanges:
         """Return the changes since a position in the log."""
-        with self._connection.translated():
-            found = self._look(
-                keys=[self._dirty, self._log, self._state], args=[last, PASSAGE + 1, due_after_ms]
-            )
+        keys = [self._dirty, self._log, self._state]
+        found = self._connection.run(_LOOK, *keys, args=[last, PASSAGE + 1, due_after_ms])
         build, unchecked, history, is_sure, length, oldest, there, changed, end, due = found
         is_continued = there or last == FIRST
         # A log that is full may have been trimmed, but only at its beginning.
@@ -314,21 +300,17 @@ class IndexEntries:
     def begin_rebuild(self, *, lease_ms: int) -> str | None:
         """Take the lease for a comparison; return its token, or None if another process has it."""
         token = secrets.token_hex(8)
-        with self._connection.translated():
-            taken = self._begin(keys=[self._rebuilding], args=[token, lease_ms])
+        taken = self._connection.run(_BEGIN, self._rebuilding, args=[token, lease_ms])
         return taken.decode() if taken else None
 
     def go_on(self, token: str, *, lease_ms: int) -> bool:
         """Renew the lease of a comparison; return False if it was lost."""
-        with self._connection.translated():
-            return bool(self._go_on(keys=[self._rebuilding], args=[token, lease_ms]))
+        return bool(self._connection.run(_GO_ON, self._rebuilding, args=[token, lease_ms]))
 
     def end_rebuild(self, token: str, *, complete: bool) -> bool:
         """End the lease and record whether all was compared; return False if it was lost."""
-        with self._connection.translated():
-            return bool(
-                self._end(keys=[self._rebuilding, self._state], args=[token, int(complete)])
-            )
+        keys = [self._rebuilding, self._state]
+        return bool(self._connection.run(_END, *keys, args=[token, int(complete)]))
 
     def _member(self, session_id: str) -> str:
         """Return the session's name among those of all owners; empty for the default one."""

@@ -5,9 +5,7 @@ journal over adds an entry with the next epoch, so that Redis rejects later entr
 writer, whose ids are smaller.
 """
 
-from collections.abc import Callable
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from chat.storage.journal import END_LINE
 from cluster_app.redis.connection import RedisConnection
@@ -293,24 +291,3 @@ def unended_key(connection: RedisConnection) -> str:
     if connection.label:
         return connection.root_key("owners", "unended")
     return connection.key("unended")
-
-
-class Script:
-    """Runs one Lua script and translates its errors. Blocks."""
-
-    def __init__(self, connection: RedisConnection, lua: str) -> None:
-        self._connection = connection
-        self._lua = lua
-
-    @cached_property
-    def _function(self) -> Callable[..., Any]:
-        return self._connection.script(self._lua)
-
-    def __call__(self, *keys: str, args: tuple[object, ...] = ()) -> Any:
-        """Run the script.
-
-        Raises:
-            StorageFull, StorageUnavailable: Redis could not run it.
-        """
-        with self._connection.translated():
-            return self._function(keys=keys, args=args)

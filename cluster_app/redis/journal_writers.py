@@ -14,7 +14,7 @@ from chat.storage.journal import (
     do_nothing,
     ignore_error,
 )
-from cluster_app.redis.journal_scripts import FINISH, LEAVE, TOP, Script, TurnKeys
+from cluster_app.redis.journal_scripts import FINISH, LEAVE, TOP, TurnKeys
 from cluster_app.redis.pump import Pump, pack
 from cluster_app.redis.sealing_writer import SealingWriter, WriterContext, ends
 from sessions_app.errors import StorageError
@@ -332,7 +332,7 @@ class PumpedWriter:
         script, count, *rest = self._end_command()
         keys, args = rest[: int(count)], rest[int(count) :]
         try:
-            Script(self._context.connection, str(script))(*map(str, keys), args=tuple(args))
+            self._context.connection.run(str(script), *map(str, keys), args=args)
         except StorageError:
             logger.warning(
                 "redis is unreachable, a journal will be marked as left later",

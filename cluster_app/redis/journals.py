@@ -22,7 +22,7 @@ from chat.storage.journal import (
 from cluster_app.redis import journal_scripts as lua
 from cluster_app.redis.connection import RedisConnection
 from cluster_app.redis.hub import Hub
-from cluster_app.redis.journal_scripts import Script, TurnKeys, keys_of, unended_key
+from cluster_app.redis.journal_scripts import TurnKeys, keys_of, unended_key
 from cluster_app.redis.journal_writers import PumpedWriter
 from cluster_app.redis.pump import Pumps
 from cluster_app.redis.quarantine import Quarantine
@@ -76,15 +76,6 @@ class RedisTurnJournal:
             unreported_ends=set(),
         )
         self._quarantine = Quarantine(connection)
-        self._open = Script(connection, lua.OPEN)
-        self._forestall = Script(connection, lua.FORESTALL)
-        self._take = Script(connection, lua.TAKE)
-        self._reopen = Script(connection, lua.REOPEN)
-        self._read = Script(connection, lua.READ)
-        self._has_ended = Script(connection, lua.HAS_ENDED)
-        self._turns = Script(connection, lua.TURNS)
-        self._unended = Script(connection, lua.UNENDED)
-        self._discard = Script(connection, lua.DISCARD)
 
     def open(self, session_id: str, turn_id: str, *, owner: str) -> JournalWriter:
         """Create the journal of a new turn for the process that owns its claim.
@@ -98,7 +89,7 @@ class RedisTurnJournal:
         tombstone = self.connection.root_key("dead", owner)
         args = (owner, session_id, turn_id, keys.member)
         try:
-            opened = self._open(*keys.all, tombstone, args=args)
+            opened = self.connection.run(lua.OPEN, *keys.all, tombstone, args=args)
         except StorageUnavailable:
             # Redis may have created it, or may do so later: a journal that nothing would end.
             self._context.deferred.append(partial(self._mark_as_left, keys))
@@ -113,7 +104,7 @@ class RedisTurnJournal:
     def take_over(self, session_id: str, turn_id: str) -> JournalWriter:
         """Continue a journal whose writer died; Redis rejects that writer's appends from now on."""
         keys = self._keys(session_id, turn_id)
-        epoch = self._take(keys.stream, keys.mark, args=(self._owners.mine(),))
+        epoch = self.connection.run(lua.TAKE, keys.stream, keys.mark, args=(self._owners.mine(),))
         return SealingWriter(self._context, keys, epoch)
 
     def reopen(self, session_id: str, turn_id: str, *, owner: str) -> JournalWriter:
@@ -126,7 +117,9 @@ class RedisTurnJournal:
         if self.is_being_written(session_id, turn_id):
             raise Fenced(errno.EWOULDBLOCK, "a living process writes the journal")
         tombstone = self.connection.root_key("dead", owner)
-        reopened = self._reopen(*keys.all, tombstone, args=(owner, epoch, session_id))
+        reopened = self.connection.run(
+            lua.REOPEN, *keys.all, tombstone, args=(owner, epoch, session_id)
+        )
         match reopened:
             case lua.CONDEMNED:
                 raise OwnerExpired(owner)
@@ -141,7 +134,7 @@ class RedisTurnJournal:
         keys, behind = self._keys(session_id, turn_id), position
         entries: list[Entry] = []
         while not entries:
-            found = self._read(keys.stream, args=(_id_of(behind), PASSAGE_BYTES))
+            found = self.connection.run(lua.READ, keys.stream, args=(_id_of(behind), PASSAGE_BYTES))
             if not found:
                 return JournalSlice([], position)
             behind = _position_of(found[-2])
@@ -158,7 +151,9 @@ class RedisTurnJournal:
     def has_ended(self, session_id: str, turn_id: str) -> bool:
         """Return whether the journal's last entry is ``done``."""
         keys = self._keys(session_id, turn_id)
-        return bool(self._has_ended(*keys.all, args=(keys.member, self._seconds)))
+        return bool(
+            self.connection.run(lua.HAS_ENDED, *keys.all, args=(keys.member, self._seconds))
+        )
 
     def is_being_written(self, session_id: str, turn_id: str) -> bool:
         """Return whether the journal's writer is open in a living process."""
@@ -172,7 +167,9 @@ class RedisTurnJournal:
     def turns(self, session_id: str) -> Sequence[str]:
         """Return the session's turns that have a journal, oldest first."""
         beginning = self.connection.key("j", session_id, "")
-        found = self._turns(self.connection.key("t", session_id), args=(beginning,))
+        found = self.connection.run(
+            lua.TURNS, self.connection.key("t", session_id), args=(beginning,)
+        )
         return [turn.decode() for turn in found]
 
     def all_turns(self) -> set[str]:
@@ -186,7 +183,7 @@ class RedisTurnJournal:
         found: set[str] = set()
         beginning = self.connection.root_key("m", "")
         unended, label = unended_key(self.connection), self.connection.label
-        for each in self._unended(unended, args=(beginning, label)):
+        for each in self.connection.run(lua.UNENDED, unended, args=(beginning, label)):
             session_id, turn_id, owner, left = (text.decode() for text in each)
             if owner and not left and turn_id not in self._context.unreported_ends:
                 if owner not in lives:
@@ -200,7 +197,7 @@ class RedisTurnJournal:
         """Delete one turn's journal, unless it is being written."""
         if not self.is_being_written(session_id, turn_id):
             keys = self._keys(session_id, turn_id)
-            self._discard(*keys.all, args=(turn_id, keys.member, self._seconds))
+            self.connection.run(lua.DISCARD, *keys.all, args=(turn_id, keys.member, self._seconds))
 
     def discard_session(self, session_id: str) -> None:
         """Delete a session's journals except those being written, and what was set aside."""
@@ -242,7 +239,7 @@ class RedisTurnJournal:
             Whether there were any.
         """
         stream, position, found = self._keys(session_id, turn_id).stream, 0, False
-        while part := self._read(stream, args=(_id_of(position), PASSAGE_BYTES)):
+        while part := self.connection.run(lua.READ, stream, args=(_id_of(position), PASSAGE_BYTES)):
             position = _position_of(part[-2])
             for entry_id, lines in zip(part[::2], part[1::2], strict=True):
                 if not all(map(is_sound, each := _entries_of(lines))) or len(each) < _count(lines):
@@ -259,7 +256,7 @@ class RedisTurnJournal:
         """Move a whole journal to a key that nothing reads, deleted with its session only."""
         self.copy_aside(session_id, turn_id)
         keys = self._keys(session_id, turn_id)
-        self._discard(*keys.all, args=(turn_id, keys.member, self._seconds))
+        self.connection.run(lua.DISCARD, *keys.all, args=(turn_id, keys.member, self._seconds))
 
     def broken(self) -> Sequence[str]:
         """Return the keys of journals and lines that were set aside."""
@@ -294,7 +291,7 @@ class RedisTurnJournal:
 
     def _mark_as_left(self, keys: TurnKeys) -> None:
         try:
-            self._forestall(keys.stream, keys.mark, args=(self._seconds,))
+            self.connection.run(lua.FORESTALL, keys.stream, keys.mark, args=(self._seconds,))
         except StorageError:
             self._context.deferred.append(partial(self._mark_as_left, keys))
 

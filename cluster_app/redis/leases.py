@@ -269,25 +269,21 @@ class _Leases:
     def __init__(self, connection: RedisConnection, lease_seconds: float) -> None:
         self._connection = connection
         self._milliseconds = round(lease_seconds * 1000)
-        self._beat = connection.script(_BEAT)
-        self._look = connection.script(_LOOK)
-        self._condemn = connection.script(_CONDEMN)
 
     def beat(self, owner: str) -> tuple[bool, bytes]:
         """Renew a lease; return whether its owner is alive, and the run id of the server."""
-        with self._connection.translated():
-            alive, run = self._beat(keys=self._keys(owner), args=[self._milliseconds])
+        keys = self._keys(owner)
+        alive, run = self._connection.run(_BEAT, *keys, args=[self._milliseconds])
         return bool(alive), run
 
     def look(self, owner: str, asker: str, run: bytes) -> int:
         """Return the verdict on an owner: unknown if the caller has no lease in this server run."""
         keys = [*self._keys(owner), self._keys(asker)[0]]
-        with self._connection.translated():
-            return int(self._look(keys=keys, args=[self._milliseconds, run, TOMBSTONE_SECONDS]))
+        args = [self._milliseconds, run, TOMBSTONE_SECONDS]
+        return int(self._connection.run(_LOOK, *keys, args=args))
 
     def condemn(self, owner: str) -> None:
-        with self._connection.translated():
-            self._condemn(keys=self._keys(owner), args=[TOMBSTONE_SECONDS])
+        self._connection.run(_CONDEMN, *self._keys(owner), args=[TOMBSTONE_SECONDS])
 
     def is_dead(self, owner: str) -> bool:
         with self._connection.translated():

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from cluster_app.redis.connection import RedisConnection
-from cluster_app.redis.journal_scripts import Script
 
 WRITING_MS = 10_000
 """The age at which a write without an outcome is one of a dead process."""
@@ -61,13 +60,12 @@ class OwnerHints:
     """
 
     def __init__(self, connection: RedisConnection) -> None:
+        self._connection = connection
         self._keys = (
             connection.root_key("owners", "unended"),
             connection.root_key("owners", "claimed"),
         )
         self._marks = connection.root_key("m", "")
-        self._all = Script(connection, _ALL)
-        self._forget = Script(connection, _FORGET)
 
     def due(self, lives: Callable[[str], bool]) -> Mapping[HintedSession, str]:
         """Return the sessions without a living process, with their hints of claims, if any.
@@ -77,7 +75,7 @@ class OwnerHints:
         """
         verdicts: dict[str, bool] = {"": False}
         due: dict[HintedSession, str] = {}
-        for found in self._all(*self._keys, args=(self._marks, WRITING_MS)):
+        for found in self._connection.run(_ALL, *self._keys, args=(self._marks, WRITING_MS)):
             member, process, hint = (text.decode() for text in found)
             if process not in verdicts:
                 verdicts[process] = lives(process)
@@ -91,4 +89,6 @@ class OwnerHints:
     def forget(self, settled: Mapping[HintedSession, str]) -> None:
         """Remove hints of claims that there are no more, unless they changed meanwhile."""
         for (owner, prefix, session_id), hint in settled.items():
-            self._forget(self._keys[1], args=(f"{owner}:{prefix}{session_id}", hint))
+            self._connection.run(
+                _FORGET, self._keys[1], args=(f"{owner}:{prefix}{session_id}", hint)
+            )

@@ -43,6 +43,7 @@ if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then
 end
 {_PUT}
 """
+_PUTS = {None: _PUT, True: _PUT_OLD, False: _PUT_NEW}
 _SWAP = f"""
 local found = redis.call('HGET', KEYS[1], ARGV[1])
 if found == ARGV[2] then return 1 end
@@ -80,13 +81,6 @@ class RedisRecords:
         self._is_ours = re.compile(names, re.ASCII).fullmatch
         self._stamps = connection.key(f"{folder}_stamps")
         self._milliseconds = "" if seconds is None else max(1, round(seconds * 1000))
-        self._puts = {
-            None: connection.script(_PUT),
-            True: connection.script(_PUT_OLD),
-            False: connection.script(_PUT_NEW),
-        }
-        self._swap = connection.script(_SWAP)
-        self._undo_put = connection.script(_UNDO_PUT)
 
     def names(self, group: str = "") -> list[str]:
         """Return the names in a group in order, or those without a group, by a scan of Redis."""
@@ -132,11 +126,11 @@ class RedisRecords:
         """
         value = _tagged(data)
         try:
-            return bool(self._call(self._puts[exists], name, value))
+            return bool(self._call(_PUTS[exists], name, value))
         except StorageError:
             if exists is False:
                 with suppress(StorageError):  # the first error is the one to report
-                    self._call(self._undo_put, name, value)
+                    self._call(_UNDO_PUT, name, value)
             raise
 
     def delete(self, name: str) -> bool:
@@ -153,7 +147,7 @@ class RedisRecords:
             StorageUnavailable: Redis is unreachable; whether it was is unknown.
             StorageFull: Redis is out of memory.
         """
-        return bool(self._call(self._swap, name, b"" if data is None else _tagged(data), expected))
+        return bool(self._call(_SWAP, name, b"" if data is None else _tagged(data), expected))
 
     def discard(self, group: str) -> None:
         """Delete all records of a group."""
@@ -162,14 +156,12 @@ class RedisRecords:
             client.delete(self._connection.key(self._folder, group))
             client.zrem(self._stamps, group)
 
-    def _call(self, script: Callable[..., Any], name: str, *values: bytes) -> Any:
+    def _call(self, lua: str, name: str, *values: bytes) -> Any:
         key, field = self._place(name)
         group = name.rpartition("/")[0]
         value, *seen = values
-        with self._connection.translated():
-            return script(
-                keys=[key, self._stamps], args=[field, value, self._milliseconds, group, *seen]
-            )
+        args = [field, value, self._milliseconds, group, *seen]
+        return self._connection.run(lua, key, self._stamps, args=args)
 
     def _place(self, name: str) -> tuple[str, str]:
         """Return the key and the field of a record."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from chat.storage.journal import END_LINE, Fenced, do_nothing
 from cluster_app.redis.connection import RedisConnection
-from cluster_app.redis.journal_scripts import APPEND, FENCED, Script, TurnKeys
+from cluster_app.redis.journal_scripts import APPEND, FENCED, TurnKeys
 from cluster_app.redis.pump import Pumps
 
 _END = re.compile(r"\d+".join(map(re.escape, END_LINE)))
@@ -44,7 +44,7 @@ class SealingWriter:
     is_synchronous = True
 
     def __init__(self, context: WriterContext, keys: TurnKeys, epoch: int) -> None:
-        self._append = Script(context.connection, APPEND)
+        self._connection = context.connection
         self._keys = keys
         self._epoch = epoch
         self._number = 0
@@ -64,7 +64,7 @@ class SealingWriter:
             entry = f"{self._epoch}-{self._number}"
             last = "1" if ends(lines) else "0"
             args = (entry, lines, last, self._keys.member, self._seconds)
-            if self._append(*self._keys.all, args=args) == FENCED:
+            if self._connection.run(APPEND, *self._keys.all, args=args) == FENCED:
                 raise Fenced(errno.EPERM, "the journal was taken over")
         kept()
 

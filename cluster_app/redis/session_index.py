@@ -17,7 +17,6 @@ import msgspec
 from cluster_app.objects.heads import read_indexed
 from cluster_app.objects.indexed import SUFFIX, Indexed, from_entry, to_entry
 from cluster_app.objects.store import ListedObject, ObjectStore
-from cluster_app.objects.tags import same_tag
 from cluster_app.redis.connection import RedisConnection
 from cluster_app.redis.index_entries import IndexChanges, IndexEntries
 from cluster_app.redis.known_sessions import KnownSessions
@@ -237,7 +236,7 @@ class RedisSessionIndex:
                 session_id = listed.key.removesuffix(SUFFIX)
                 present.add(session_id)
                 before = known.get(session_id)
-                if before is None or not same_tag(before.etag, listed.etag):
+                if before is None or not listed.has_tag(before.etag):
                     differing.append(session_id)
         differing += known.keys() - present
         with ThreadPoolExecutor(READERS) as readers:

@@ -101,9 +101,6 @@ class RedisSignals:
         self._connection = connection
         self._owners = owners
         self._hub = hub
-        self._send = connection.script(_SEND)
-        self._withdraw = connection.script(_WITHDRAW)
-        self._is_waiting = connection.script(_IS_WAITING)
         self._watches: list[_Watch] = []
         self._is_subscribed = False
         self._lock = threading.Lock()
@@ -115,7 +112,7 @@ class RedisSignals:
             StorageUnavailable: Redis cannot be reached.
             StorageFull: Redis is out of memory.
         """
-        self._call(self._send, turn_id, kind, LIFETIME_SECONDS)
+        self._call(_SEND, turn_id, kind, LIFETIME_SECONDS)
 
     def withdraw(self, turn_id: str, kind: SignalKind) -> None:
         """Delete a signal that its owner has not taken; only log it if Redis is unreachable.
@@ -123,7 +120,7 @@ class RedisSignals:
         A signal that remains is harmless: by now, handling it has no effect.
         """
         try:
-            self._call(self._withdraw, turn_id, kind)
+            self._call(_WITHDRAW, turn_id, kind)
         except StorageError as error:
             logger.info("a signal could not be withdrawn", extra={"reason": error.message})
 
@@ -133,7 +130,7 @@ class RedisSignals:
         Raises:
             StorageUnavailable: Redis cannot be reached.
         """
-        return bool(self._call(self._is_waiting, turn_id, kind))
+        return bool(self._call(_IS_WAITING, turn_id, kind))
 
     def take(self, turn_ids: set[str]) -> list[tuple[str, str]]:
         """Return and delete the signals to these turns, which this process runs.
@@ -205,9 +202,6 @@ class RedisSignals:
     def _stream(self, owner: str) -> str:
         return self._connection.root_key("sig", owner)
 
-    def _call(self, script: Callable[..., Any], turn_id: str, kind: str, *more: int) -> Any:
-        with self._connection.translated():
-            return script(
-                keys=[self._connection.root_key("m", turn_id)],
-                args=[self._stream(""), turn_id, kind, VERSION, *more],
-            )
+    def _call(self, lua: str, turn_id: str, kind: str, *more: int) -> Any:
+        args = [self._stream(""), turn_id, kind, VERSION, *more]
+        return self._connection.run(lua, self._connection.root_key("m", turn_id), args=args)

@@ -89,17 +89,12 @@ class RedisTaskQueue:
 
     def __init__(self, connection: RedisConnection) -> None:
         self._connection = connection
-        self._add = connection.script(_ADD)
-        self._find_due = connection.script(_DUE)
-        self._move = connection.script(_MOVE)
-        self._hold = connection.script(_HOLD)
-        self._renew = connection.script(_RENEW)
 
     def add(self, function: str, *arguments: str, delay_seconds: float) -> bool:
         """Queue calls after a delay; restart the delay of a call that is waiting already."""
         try:
-            with self._connection.translated():
-                self._add(keys=[self._due(function)], args=[delay_seconds, *arguments])
+            due = self._due(function)
+            self._connection.run(_ADD, due, args=[delay_seconds, *arguments])
         except StorageError as error:
             logger.debug("nothing was queued: %s", error)
             return False
@@ -107,14 +102,12 @@ class RedisTaskQueue:
 
     def hold(self, function: str, argument: str) -> bool:
         """Lease a call to this worker while it runs; return False if another one has it."""
-        with self._connection.translated():
-            held = self._hold(keys=[self._held(function)], args=[argument, HOLD_SECONDS])
-        return bool(held)
+        held = self._held(function)
+        return bool(self._connection.run(_HOLD, held, args=[argument, HOLD_SECONDS]))
 
     def renew(self, function: str, argument: str) -> None:
         """Renew the lease of a call."""
-        with self._connection.translated():
-            self._renew(keys=[self._held(function)], args=[argument, HOLD_SECONDS])
+        self._connection.run(_RENEW, self._held(function), args=[argument, HOLD_SECONDS])
 
     def release(self, function: str, argument: str) -> None:
         """End the lease of a call."""
@@ -126,10 +119,9 @@ class RedisTaskQueue:
 
         Safe to run concurrently: each call is moved by one supervisor.
         """
-        with self._connection.translated():
-            keys = [self._due(function), self._held(function)]
-            names = self._find_due(keys=keys, args=[MOVED_AT_ONCE])
-            return sum(self._queue(function, as_text(name)) for name in dict.fromkeys(names))
+        keys = [self._due(function), self._held(function)]
+        names = self._connection.run(_DUE, *keys, args=[MOVED_AT_ONCE])
+        return sum(self._queue(function, as_text(name)) for name in dict.fromkeys(names))
 
     def is_time_to_look(self, function: str) -> bool:
         """Return whether this supervisor, among all, is to search for lost tasks now. Blocks."""
@@ -142,7 +134,7 @@ class RedisTaskQueue:
         from django_q.tasks import async_task  # noqa: PLC0415 - not before the first task
 
         keys = [self._due(function), self._held(function), list_key(self._connection)]
-        broker = _Moving(lambda task: self._move(keys=keys, args=[name, task]))
+        broker = _Moving(lambda task: self._connection.run(_MOVE, *keys, args=[name, task]))
         async_task(function, name, broker=broker)
         return broker.moved
 
@@ -217,16 +209,14 @@ def list_key(connection: RedisConnection) -> str:
 
 def note_worker(connection: RedisConnection) -> Callable[[str], Any]:
     """Return a function that records a heartbeat of the worker with an id."""
-    beat = connection.script(_BEAT)
     key = connection.root_key("workers")
-    return lambda worker: beat(keys=[key], args=[worker, WORKER_SECONDS])
+    return lambda worker: connection.run(_BEAT, key, args=[worker, WORKER_SECONDS])
 
 
 def count_workers(connection: RedisConnection) -> int:
     """Return the number of living workers on all machines, some seconds late. Blocks."""
-    with connection.translated():
-        alive = connection.script(_ALIVE)
-        return int(alive(keys=[connection.root_key("workers")], args=[WORKER_SECONDS]))
+    workers = connection.root_key("workers")
+    return int(connection.run(_ALIVE, workers, args=[WORKER_SECONDS]))
 
 
 def as_text(found: bytes | str) -> str:

@@ -99,7 +99,7 @@ async def test_models_are_listed_and_got_through_their_provider(fake, wire):
     catalogue = ModelCatalogue(OllamaLanguageModel(fake.url))
     await catalogue.warm_up()
     assert await catalogue.ping() is True
-    assert [info.name for info in await catalogue.list()] == ["m:latest"]
+    assert [info.name for info in (await catalogue.listing()).models] == ["m:latest"]
     assert (await catalogue.get("ollama:m")).name == "m:latest"
     await catalogue.aclose()
 

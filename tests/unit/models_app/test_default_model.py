@@ -2,6 +2,7 @@
 
 import pytest
 
+from models_app.catalogue import ModelListing
 from models_app.default_model import CACHE_SECONDS, DefaultModel
 from models_app.errors import ModelNotFound, OllamaUnreachable
 from models_app.language_model import ModelInfo
@@ -22,10 +23,10 @@ class Models:
             raise self._installed
         return [ModelInfo(name=name, size_mb=1) for name in self._installed]
 
-    async def list(self):
+    async def listing(self):
         if isinstance(self._installed, Exception) and not self._others:
             raise self._installed
-        return [ModelInfo(name=name, size_mb=0) for name in self._others]
+        return ModelListing(models=[ModelInfo(name=name, size_mb=0) for name in self._others])
 
 
 UNREACHABLE = OllamaUnreachable("Ollama can't be reached.")

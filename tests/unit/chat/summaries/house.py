@@ -9,6 +9,7 @@ from chat.summaries.models import SummaryModels
 from chat.summaries.prompt import with_summary_due
 from chat.summaries.service import SummaryService
 from chat.summaries.writer import SummaryWriter, WantedModels
+from models_app.catalogue import ModelListing
 from models_app.errors import ModelNotFound
 from models_app.language_model import ModelInfo
 from sessions_app.messages import AssistantMessage, UserMessage
@@ -56,8 +57,9 @@ class Models:
         if name == "missing":
             raise ModelNotFound("model 'missing' not found")
 
-    async def list(self):
-        return [ModelInfo(name=name, size_mb=1) for name in ("m", "gpt-oss:20b")]
+    async def listing(self):
+        models = [ModelInfo(name=name, size_mb=1) for name in ("m", "gpt-oss:20b")]
+        return ModelListing(models=models)
 
 
 class Claims:

@@ -41,22 +41,19 @@ class LosingConnection:
     def translated(self):
         return self.inner.translated()
 
-    def script(self, lua):
-        run = self.inner.script(lua)
-
-        def call(**arguments):
+    def run(self, lua, *keys, args=()):
+        run = partial(self.inner.run, lua, *keys, args=args)
+        with self.translated():
             if self.away:
                 raise redis.ConnectionError("away")
             if any(piece in lua for piece in self.late):
-                self._waiting.append(partial(run, **arguments))
+                self._waiting.append(run)
                 raise redis.TimeoutError("frozen")
             if any(piece in lua for piece in self.repeated):
-                run(**arguments)
-            answer = run(**arguments)
+                run()
+            answer = run()
             self.meet(lua)
             return answer
-
-        return call
 
     def catch_up(self):
         """Carry out what was asked while Redis was frozen."""

@@ -31,6 +31,10 @@ class Connection:
         with self._inner.translated():
             yield
 
+    def run(self, lua, *keys, args):
+        with self.translated():
+            return self._inner.run(lua, *keys, args=args)
+
 
 @pytest.fixture
 def connection(redis_connection):

@@ -21,22 +21,22 @@ def test_parts_of_a_storage_have_keys_of_their_own(redis_connection: RedisConnec
     assert redis_connection.client.get(redis_connection.key("x", "y")) is None
 
 
-def test_owners_have_keys_of_their_own_and_share_scripts(redis_connection: RedisConnection) -> None:
+def test_owners_have_keys_of_their_own_and_run_scripts(redis_connection: RedisConnection) -> None:
     anna, agents = redis_connection.under("", "anna"), redis_connection.under("a:", "anna")
 
     assert anna.key("x") == f"{redis_connection.root}o:anna:x"
     assert agents.key("x") == f"{redis_connection.root}o:anna:a:x"
     assert redis_connection.under("a:", "default").key("x") == f"{redis_connection.root}a:x"
     assert anna.root_key("x") == redis_connection.key("x")
-    assert anna.script("return 1") is agents.script("return 1")
+    assert anna.run("return 1") == agents.run("return 1") == 1
 
 
 def test_a_script_that_the_server_forgot_is_loaded_again(redis_connection: RedisConnection) -> None:
-    double = redis_connection.script("return ARGV[1] * 2")
-    assert double(args=[2]) == 4
+    double = "return ARGV[1] * 2"
+    assert redis_connection.run(double, args=[2]) == 4
     redis_connection.client.script_flush()
 
-    assert double(args=[3]) == 6
+    assert redis_connection.run(double, args=[3]) == 6
 
 
 def test_a_server_that_is_away_is_unavailable_and_its_password_is_not_told(

@@ -17,8 +17,7 @@ from models_app.language_model import (
     ThinkingDelta,
 )
 from models_app.ollama import replies as parser
-from models_app.ollama.lines import MAX_LINE_BYTES
-from models_app.ollama.replies import ReplyParser
+from models_app.ollama.replies import MAX_LINE_BYTES, ReplyParser
 from models_app.ollama.wire import encode_request
 from sessions_app.messages import (
     AssistantMessage,
