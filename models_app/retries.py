@@ -1,7 +1,6 @@
 """Decides whether and when a request that failed before its first delta is retried."""
 
 import random
-from collections.abc import Sequence
 
 from models_app.errors import ModelError
 
@@ -15,8 +14,8 @@ At most 1.2 together: an error must come while the answer can still be a plain H
 class Retries:
     """Counts the retries of one request."""
 
-    def __init__(self, backoffs: Sequence[tuple[float, float]] = BACKOFFS) -> None:
-        self._backoffs = list(backoffs)
+    def __init__(self) -> None:
+        self._backoffs = list(BACKOFFS)
 
     def pause_after(self, error: ModelError) -> float:
         """Return how many seconds to wait before the next retry, or raise the error.

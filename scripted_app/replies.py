@@ -113,8 +113,7 @@ class ErrorLine(msgspec.Struct, frozen=True):
 
 
 Reason = Literal["stop", "length", "refused"]
-"""Why a reply ends: it is complete, has as many tokens as it may, or a filter refuses its content
-(Ollama has none)."""
+"""Why a reply ends: it is complete, has as many tokens as it may, or a filter refuses it."""
 
 
 class End(msgspec.Struct, frozen=True):
@@ -260,15 +259,6 @@ def plan_reply(
         retry_after=instruction.retry_after,
         words_per_second=instruction.words_per_second,
     )
-
-
-def read_script(block: Mapping[str, Any]) -> Instruction:
-    """Return a script from the content of a block.
-
-    Raises:
-        ValueError: It is not a script; the message says why.
-    """
-    return convert_to(block, Instruction)
 
 
 def stable_hash(text: str) -> int:

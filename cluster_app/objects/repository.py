@@ -16,10 +16,9 @@ from contextlib import suppress
 import msgspec
 
 from cluster_app.objects.claims import ObjectClaims
-from cluster_app.objects.document_cache import Document
 from cluster_app.objects.retry_budget import RetryBudget
 from cluster_app.objects.session_index import SessionIndex
-from cluster_app.objects.session_objects import SessionObjects
+from cluster_app.objects.session_objects import Document, SessionObjects
 from cluster_app.objects.store import (
     ObjectChanged,
     ObjectMissing,
@@ -93,7 +92,8 @@ class ObjectSessionRepository:
 
     def recall(self, session_id: str) -> Session | None:
         """Return the session from the cache, if it is there."""
-        return self._objects.known.recall(session_id)
+        document = self._objects.known.get(session_id)
+        return None if document is None else document.session
 
     def list(self, *, anew: bool = False) -> Listing:
         """Return the listing of the index."""
@@ -212,7 +212,6 @@ class ObjectSessionRepository:
         require_known_format(session)
         swap: Swap[None] = Swap(self._objects, session.session_id)
         swap.make(StepResult(session=counted(session), claim=None, result=None))
-        self._objects.known.get(session.session_id)  # decode it before its first turn
         self._observer.created(session.session_id)
 
     def update(
@@ -249,7 +248,6 @@ class ObjectSessionRepository:
 
         made = self._swap(session_id, step, turn_id=hold and hold.turn_id)
         if release:
-            self._objects.known.get(session_id)  # decode it before the next turn
             self._observer.turn_ended(session_id, hold.turn_id if hold else "")
         else:
             self._observer.changed(session_id)
@@ -272,7 +270,6 @@ class ObjectSessionRepository:
             return StepResult(session=_changed(document, change), claim=claim, result=None)
 
         made = self._with_recovery(session_id, recover, lambda: self._swap(session_id, step))
-        self._objects.known.get(session_id)
         self._observer.changed(session_id)
         return made.session
 

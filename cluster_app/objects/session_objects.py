@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from cluster_app.objects.document_cache import Document, DocumentCache
 from cluster_app.objects.indexed import SUFFIX
 from cluster_app.objects.session_index import SessionIndex
 from cluster_app.objects.store import (
@@ -21,8 +20,29 @@ from sessions_app.errors import SessionCorrupt, SessionNotFound, ValidationFaile
 from sessions_app.format.layout import PIECE
 from sessions_app.format.rewriting import Rewrite, SessionFile, rewrite
 from sessions_app.session import Session, counted
+from sessions_app.store.cache import SessionCache
 from sessions_app.store.envelope import Envelope, enclosed, is_tombstone, opened, tombstone
 from sessions_app.store.session_files import SIZE_LIMIT, require_room
+
+
+class Document(msgspec.Struct, frozen=True, eq=False):
+    """A session's object as read from the store.
+
+    Attributes:
+        file: The session without its envelope, and the bytes of the object.
+        envelope: The part of the object that is not the session.
+        tag: Identifies the object's content.
+    """
+
+    file: SessionFile
+    envelope: Envelope
+    tag: Tag
+
+    @property
+    def session(self) -> Session:
+        """The session, without its envelope."""
+        return self.file.session
+
 
 TOMBSTONE_BYTES = 64
 """The size of the beginning of an object that shows whether it is a tombstone."""
@@ -34,12 +54,15 @@ class SessionObjects:
     Args:
         store: The object store, with one object for each session.
         index: The session index, updated with every write.
+
+    Attributes:
+        known: The documents that were read or written last; tags show which are stale.
     """
 
     def __init__(self, store: ObjectStore, index: SessionIndex) -> None:
         self._store = store
         self._index = index
-        self.known = DocumentCache()
+        self.known: SessionCache[Document] = SessionCache()
 
     def read(self, session_id: str) -> Document:
         """Return the current content of the object.
@@ -66,7 +89,7 @@ class SessionObjects:
             self.known.forget(session_id)
             raise SessionNotFound(session_id)
         document = _document(SessionFile.of(found.data, session_id), found.tag)
-        self.known.keep(session_id, document)
+        self._keep(session_id, document)
         return document
 
     def peek(self, session_id: str) -> Document | None:
@@ -159,6 +182,9 @@ class SessionObjects:
             return False
         return new.size <= SIZE_LIMIT
 
+    def _keep(self, session_id: str, document: Document) -> None:
+        self.known.keep_sized(session_id, document, len(document.file.data))
+
     @contextmanager
     def _noted(self, session_id: str) -> Iterator[str]:
         """Mark the object in the index; remove the mark if the write certainly fails."""
@@ -173,11 +199,11 @@ class SessionObjects:
 
     def _wrote(self, session: Session, envelope: Envelope, done: "_Written") -> None:
         session_id = session.session_id
-        if (file := done.new.written(done.data, session_id)) is not None:
-            self.known.keep(session_id, _document(file, done.tag))
-        elif len(done.data) <= PIECE:
+        file = done.new.written(done.data, session_id)
+        if file is None and len(done.data) <= PIECE:
             file = SessionFile.of(done.data, session_id)
-            self.known.keep(session_id, _document(file, done.tag))
+        if file is not None:
+            self._keep(session_id, _document(file, done.tag))
         else:
             self.known.forget(session_id)
         self._index.wrote(

@@ -13,8 +13,7 @@ from typing import Generic
 
 import msgspec
 
-from cluster_app.objects.document_cache import Document
-from cluster_app.objects.session_objects import SessionObjects
+from cluster_app.objects.session_objects import Document, SessionObjects
 from cluster_app.objects.store import ObjectChanged, ObjectExists, OutcomeUnclear, Tag
 from sessions_app.errors import SessionBusy, SessionExists, SessionNotFound, StorageUnavailable
 from sessions_app.session import Session

@@ -15,8 +15,9 @@ from mochi_project.configuration.setting_arguments import SettingArguments
 from mochi_project.embedding import as_variables
 from mochi_server.testing.client import MochiClient
 from mochi_server.testing.replies import Reply, ToolCall
-from scripted_app.replies import read_script
+from scripted_app.replies import Instruction
 from scripted_app.thread import ScriptedModelThread
+from sessions_app.decoding import convert_to
 
 MODEL = "qwen3:14b"
 """The scripted model that thinks and calls tools."""
@@ -69,7 +70,7 @@ class MochiServer:
         scripts = []
         for given in replies:
             reply = _as_reply(given)
-            scripts += [read_script(reply.as_script())] * reply.times
+            scripts += [convert_to(reply.as_script(), Instruction)] * reply.times
         self._model.scripts.extend(scripts)
 
     @property

@@ -33,7 +33,7 @@ from models_app.ollama.host import (
 )
 from models_app.ollama.inventory import ModelInventory
 from models_app.ollama.replies import ReplyParser
-from models_app.retries import BACKOFFS, Retries
+from models_app.retries import Retries
 from models_app.window_sizes import fit, safe_limit
 from sessions_app.keep_alive import KeepAlive
 
@@ -300,7 +300,7 @@ class _Recovery:
     def __init__(self, ollama: OllamaLanguageModel, request: ModelRequest) -> None:
         self._ollama = ollama
         self._model = request.model
-        self._retries = Retries(BACKOFFS)
+        self._retries = Retries()
         self._may_grow = not request.keeps_window
         self.window = request.context_window
         self.pause = 0.0

@@ -18,7 +18,7 @@ from models_app.errors import ModelError
 from models_app.expiring_cache import ExpiringCache
 from models_app.language_model import Delta, ModelInfo, ModelRequest, PromptCache, Retrying
 from models_app.model_calls import CallHeaders, current_caller
-from models_app.retries import BACKOFFS, Retries
+from models_app.retries import Retries
 from models_app.vendors.inventory import VendorInventory
 from models_app.vendors.refusals import PARTS, Attempt, RequestPart
 from models_app.vendors.vendor import KeyLookup, ModelFactory, Vendor
@@ -94,7 +94,7 @@ class VendorLanguageModel:
         options = {"cache": self._prompt_cache, **request.options}
         request = structs.replace(request, options=options)
         attempt = Attempt(part for part in PARTS if self._refusing.get(_key(part, request)))
-        retries = Retries(BACKOFFS)
+        retries = Retries()
         while True:
             streaming = False
             try:

@@ -38,9 +38,7 @@ async def open_model(
 ) -> AsyncIterator[Opener]:
     """Open a provider's models on the scripted server; retries do not wait."""
     monkeypatch.setenv("SSL_CERT_FILE", str(one_certificate))
-    for provider in ("ollama", "vendors"):
-        backoffs = f"models_app.{provider}.language_model.BACKOFFS"
-        monkeypatch.setattr(backoffs, ((0, 0.01), (0, 0.01)))
+    monkeypatch.setattr("models_app.retries.BACKOFFS", ((0, 0.01), (0, 0.01)))
     opened: list[OllamaLanguageModel | VendorLanguageModel] = []
 
     def open_model(

@@ -16,12 +16,13 @@ from models_app.errors import (
     Unauthorized,
 )
 from models_app.language_model import Finished, Retrying, TextDelta
-from models_app.ollama.language_model import BACKOFFS, OllamaLanguageModel
+from models_app.ollama.language_model import OllamaLanguageModel
+from models_app.retries import BACKOFFS
 
 
 @pytest.fixture(autouse=True)
 def _short_backoff(monkeypatch):
-    monkeypatch.setattr("models_app.ollama.language_model.BACKOFFS", ((0.0, 0.01), (0.0, 0.01)))
+    monkeypatch.setattr("models_app.retries.BACKOFFS", ((0.0, 0.01), (0.0, 0.01)))
 
 
 # --- refusals -----------------------------------------------------------------------------------

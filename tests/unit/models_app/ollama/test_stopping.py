@@ -13,7 +13,7 @@ async def test_cancelling_at_any_point_closes_the_connection_at_once(
     ollama, fake, wire, point, monkeypatch
 ):
     if point == "backoff":
-        monkeypatch.setattr("models_app.ollama.language_model.BACKOFFS", ((60, 60),))
+        monkeypatch.setattr("models_app.retries.BACKOFFS", ((60, 60),))
     waiting, gone = asyncio.Event(), asyncio.Event()
 
     async def answer(exchange):

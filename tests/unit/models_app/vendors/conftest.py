@@ -23,7 +23,7 @@ async def open_vendor(
     fake: FakeVendor, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[OpenVendor]:
     """Open a provider's models on the server; ``path`` is that of its address."""
-    monkeypatch.setattr("models_app.vendors.language_model.BACKOFFS", ((0, 0.01), (0, 0.01)))
+    monkeypatch.setattr("models_app.retries.BACKOFFS", ((0, 0.01), (0, 0.01)))
     opened: list[VendorLanguageModel] = []
 
     def open_vendor(name: str = "openai", path: str = "/v1", **more: Any) -> VendorLanguageModel:
