@@ -32,14 +32,14 @@ class Tag(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: The model's name.
         digest: The digest of the model that the name refers to.
-        size: Its bytes on disk.
-        modified_at: When it was pulled or made; None if unknown.
+        size: Its bytes on disk, as the server writes them.
+        modified_at: When it was pulled or made, as the server writes it.
     """
 
     name: str = msgspec.field(default="", name="model")
     digest: str | None = None
-    size: int | float | None = None
-    modified_at: datetime | None = None
+    size: Any = None
+    modified_at: Any = None
 
 
 class _TagList(msgspec.Struct):
@@ -256,15 +256,23 @@ def model_info(name: str, tag: Tag | None, shown: ModelDetails) -> ModelInfo:
     file, tag = shown.details or FileDetails(), tag or Tag()
     return ModelInfo(
         name=name,
-        size_mb=round((tag.size or 0) / 1e6, 1),
+        size_mb=round((tag.size if isinstance(tag.size, int | float) else 0) / 1e6, 1),
         format=file.format or "",
         family=file.family or "",
         parameter_size=file.parameter_size or "",
         quantization_level=file.quantization_level or "",
         capabilities=tuple(shown.capabilities or ()),
         context_length=shown.context_length,
-        modified_at=int(tag.modified_at.timestamp()) if tag.modified_at is not None else None,
+        modified_at=_seconds(tag.modified_at),
         digest=tag.digest or "",
         is_remote=is_remote,
         continues_answers=not is_remote,
     )
+
+
+def _seconds(value: Any) -> int | None:
+    """Return a time in seconds since 1970; None if it is none."""
+    try:
+        return int(datetime.fromisoformat(value).timestamp())
+    except (TypeError, ValueError, OverflowError):
+        return int(value) if isinstance(value, int | float) else None

@@ -8,7 +8,14 @@ import pytest
 
 from models_app.errors import ModelNotFound, OllamaError, OllamaUnreachable
 from models_app.language_model import ModelInfo, ModelRequest
-from models_app.ollama.inventory import CACHE_SECONDS, ModelDetails, ModelInventory, Tag, model_info
+from models_app.ollama.inventory import (
+    CACHE_SECONDS,
+    ModelDetails,
+    ModelInventory,
+    Tag,
+    model_info,
+    tags_in,
+)
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.ollama.wire import encode_request
 
@@ -200,6 +207,23 @@ async def test_an_answer_of_another_shape_is_an_error_of_ollamas(ollama, fake, a
     fake.models = {"m:latest": answer or [0]}
     with pytest.raises(OllamaError):
         await ollama.describe("m")
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        ("2026-01-02T03:04:05.123456789Z", 1767323045),
+        ("2026-01-02T04:04:05+01:00", 1767323045),
+        (1767323045, 1767323045),
+        ("", None),
+        (None, None),
+        ([], None),
+    ],
+)
+def test_a_model_is_listed_whatever_its_time_and_size_look_like(written, seconds):
+    entry = {"model": "m:1", "modified_at": written, "size": "7"}
+    (tag,) = tags_in(json.dumps({"models": [entry, {}]}).encode())
+    assert model_info("m:1", tag, can("completion")).modified_at == seconds
 
 
 async def test_a_server_that_is_not_there_is_unreachable():
