@@ -10,7 +10,7 @@ from ninja import Query
 
 from mochi_project.app import service
 from mochi_project.guard.refusal import Refused
-from mochi_project.guard.request_body import ClientLeft
+from mochi_project.guard.streamed_body import ClientLeft
 from mochi_project.http.arriving_file import UPLOAD, ArrivingFile, refusal
 from mochi_project.memory.large_responses import LARGE_BYTES, LargeResponses, ResponseSlot
 from mochi_project.routing import Router, needs

@@ -24,11 +24,11 @@ from mochi_project.guard.admission import KEY_HEADERS, Admission
 from mochi_project.guard.origins import AccessPolicy
 from mochi_project.guard.proxies import TrustedProxies
 from mochi_project.guard.refusal import MAX_HEAD_BYTES, Refused, send_crash, send_refusal
-from mochi_project.guard.request_body import BodyReader, ClientLeft
+from mochi_project.guard.request_body import BodyReader
 from mochi_project.guard.request_ids import request_id
 from mochi_project.guard.response_headers import AddingHeaders, Headers
 from mochi_project.guard.root_path import RootPath, path_below_root
-from mochi_project.guard.streamed_body import StreamedBody
+from mochi_project.guard.streamed_body import ClientLeft, StreamedBody
 from mochi_project.keys.key import ScopeMissing
 from mochi_project.keys.ring import KeyRing
 from mochi_project.memory.large_bodies import leave_large_body

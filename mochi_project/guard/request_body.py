@@ -1,19 +1,17 @@
 """Reads a request's body within a size limit and a deadline, and checks that it is complete."""
 
 import asyncio
-from collections.abc import Mapping, MutableMapping
+from collections.abc import MutableMapping
+from contextlib import aclosing
 from typing import Any
 
-from mochi_project.asgi_types import Message, Receive, Scope
+from mochi_project.asgi_types import Message, Receive
 from mochi_project.errors import messages
 from mochi_project.guard.refusal import Refused
+from mochi_project.guard.streamed_body import StreamedBody
 from mochi_project.memory.large_bodies import LargeBodies, holds_large_body
 
 _MEANS_ITS_BODY = frozenset({"POST", "PUT", "PATCH"})
-
-
-class ClientLeft(Exception):
-    """Raised when the client disconnected before its request was complete."""
 
 
 class BodyReader:
@@ -55,48 +53,43 @@ class BodyReader:
             Refused: The body is too large, too slow, not declared as JSON, or incomplete.
             ClientLeft: The client disconnected before the body was complete.
         """
-        check_encoding(head)
         is_json = _is_json(head.get(b"content-type", b""))
-        length = head.get(b"content-length", b"")
-        if length:
-            self._check_length(length, is_json=is_json)
+        body = StreamedBody(
+            receive,
+            head,
+            max_bytes=self._max_bytes,
+            silence_seconds=self._deadline,
+            too_large=self._too_large,
+        )
+        if body.announced and not is_json:
+            raise _not_json()
         try:
             async with asyncio.timeout(self._deadline):
-                body = await self._receive(scope, receive, is_json=is_json)
+                data = await self._collect(scope, body, is_json=is_json)
         except TimeoutError as error:
             raise Refused("REQUEST_TIMEOUT", messages.body_too_slow(self._deadline)) from error
-        _check_arrival(body, scope, head)
-        return _replaying(body, receive)
+        # A missing body means {}, which regenerates an answer: a lost one would replace an answer.
+        if not data and b"transfer-encoding" in head and scope["method"] in _MEANS_ITS_BODY:
+            raise Refused(
+                "BAD_REQUEST",
+                "The request announced a body and sent an empty one. Send {} to say nothing.",
+            )
+        return _replaying(data, receive)
 
-    def _check_length(self, length: bytes, *, is_json: bool) -> None:
-        if not length.isdigit():
-            raise Refused("BAD_REQUEST", "The header content-length is not a number.")
-        if int(length) > self._max_bytes:
-            raise self._too_large()
-        if not is_json:
-            raise _not_json()
-
-    async def _receive(
-        self, scope: MutableMapping[str, Any], receive: Receive, *, is_json: bool
+    async def _collect(
+        self, scope: MutableMapping[str, Any], body: StreamedBody, *, is_json: bool
     ) -> bytes:
-        chunks: list[bytes] = []
-        left = self._max_bytes
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                raise ClientLeft
-            chunk = message.get("body", b"")
-            left -= len(chunk)
-            if left < 0:
-                raise self._too_large()
-            if chunk:
+        pieces: list[bytes] = []
+        size = 0
+        async with aclosing(body.pieces()) as arriving:
+            async for piece in arriving:
                 if not is_json:
                     raise _not_json()
-                chunks.append(chunk)
-            if self._max_bytes - left > self._large_bytes and not holds_large_body(scope):
-                await self._enter(scope)
-            if not message.get("more_body", False):
-                return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+                pieces.append(piece)
+                size += len(piece)
+                if size > self._large_bytes and not holds_large_body(scope):
+                    await self._enter(scope)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def _enter(self, scope: MutableMapping[str, Any]) -> None:
         if not await self._large.enter(scope):
@@ -110,40 +103,12 @@ class BodyReader:
         )
 
 
-def _check_arrival(body: bytes, scope: Scope, head: dict[bytes, bytes]) -> None:
-    """Refuse a body that is shorter than announced, as a server or proxy may lose it.
-
-    A missing body means ``{}``, which regenerates an answer: a lost one would replace an answer.
-    """
-    if b"transfer-encoding" in head:
-        if not body and scope["method"] in _MEANS_ITS_BODY:
-            raise Refused(
-                "BAD_REQUEST",
-                "The request announced a body and sent an empty one. Send {} to say nothing.",
-            )
-        return
-    announced = int(head.get(b"content-length") or len(body))
-    if len(body) != announced:
-        raise Refused(
-            "BAD_REQUEST",
-            f"The request announced a body of {announced} bytes, and {len(body)} arrived.",
-        )
-
-
 def _is_json(content_type: bytes) -> bool:
     media_type, _, parameters = content_type.partition(b";")
     if media_type.strip().lower() != b"application/json":
         return False
     charset = parameters.strip().lower()
     return not charset.startswith(b"charset=") or charset[8:].strip(b'" ') in {b"utf-8", b"utf8"}
-
-
-def check_encoding(head: Mapping[bytes, bytes]) -> None:
-    """Refuse a compressed body; raises ``Refused``."""
-    if head.get(b"content-encoding", b"identity").lower() != b"identity":
-        raise Refused(
-            "UNSUPPORTED_MEDIA_TYPE", "Compressed bodies are not accepted: send plain JSON."
-        )
 
 
 def _not_json() -> Refused:

@@ -7,12 +7,15 @@ from typing import Any, Self
 from mochi_project.asgi_types import Message, Receive, Send
 from mochi_project.errors import messages
 from mochi_project.guard.refusal import Refused
-from mochi_project.guard.request_body import ClientLeft, check_encoding
 
 _KEY = "mochi.streamed_body"
 LONGEST_SECONDS = 600.0
 """The time limit of a whole upload."""
 _DRAINED_SECONDS = 5.0
+
+
+class ClientLeft(Exception):
+    """Raised when the client disconnected before its request was complete."""
 
 
 class StreamedBody:
@@ -25,6 +28,9 @@ class StreamedBody:
         silence_seconds: The time limit for a client that sends nothing.
         too_large: Returns the error for a larger body. It names the limit of a file, which can be
             smaller than ``max_bytes``: a form has more around its file.
+
+    Attributes:
+        announced: Its size, if the request says it.
 
     Raises:
         Refused: The body is inadmissible by its headers.
@@ -40,13 +46,16 @@ class StreamedBody:
         too_large: Callable[[], Refused],
     ) -> None:
         self._too_large = too_large
-        check_encoding(head)
+        if head.get(b"content-encoding", b"identity").lower() != b"identity":
+            raise Refused(
+                "UNSUPPORTED_MEDIA_TYPE", "Compressed bodies are not accepted: send plain JSON."
+            )
         length = head.get(b"content-length", b"")
         if length and not length.isdigit():
             raise Refused("BAD_REQUEST", "The header content-length is not a number.")
-        self._announced = int(length) if length else None
+        self.announced = int(length) if length else None
         self._max_bytes = max_bytes
-        if self._announced is not None and self._announced > max_bytes:
+        if self.announced is not None and self.announced > max_bytes:
             raise self._too_large()
         self._receive_from = receive
         self._silence_seconds = silence_seconds
@@ -97,10 +106,10 @@ class StreamedBody:
                 raise self._too_large()
             if piece:
                 yield piece
-        if self._announced is not None and size != self._announced:
+        if self.announced is not None and size != self.announced:
             raise Refused(
                 "BAD_REQUEST",
-                f"The request announced a body of {self._announced} bytes, and {size} arrived.",
+                f"The request announced a body of {self.announced} bytes, and {size} arrived.",
             )
 
     async def drain(self) -> None:

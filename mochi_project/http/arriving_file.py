@@ -9,8 +9,7 @@ from django.http import HttpRequest, HttpResponse
 
 from mochi_project.errors.handlers import error_response
 from mochi_project.guard.refusal import Refused
-from mochi_project.guard.request_body import ClientLeft
-from mochi_project.guard.streamed_body import StreamedBody
+from mochi_project.guard.streamed_body import ClientLeft, StreamedBody
 
 if TYPE_CHECKING:
     from sessions_app.uploads.form_file import FormFile

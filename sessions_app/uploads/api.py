@@ -13,7 +13,7 @@ from ninja import Query, Status
 from mochi_project.app import service
 from mochi_project.errors.handlers import error_response
 from mochi_project.guard.refusal import Refused
-from mochi_project.guard.request_body import ClientLeft
+from mochi_project.guard.streamed_body import ClientLeft
 from mochi_project.http.arriving_file import FILE, UPLOAD, ArrivingFile, refusal
 from mochi_project.routing import Router, needs
 from sessions_app.attachments.media_type import HEIC, IMAGES, MEDIA_TYPES, TEXT
