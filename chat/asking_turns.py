@@ -36,8 +36,7 @@ async def turn_that_asks(space: SessionSpace, request: ChatRequest) -> OpenTurn 
     if not any(_is_of_running_call(each, active.turn_id) for each in asked):
         return None
     for decision in turn.decisions:
-        given = msgspec.structs.asdict(decision)
-        await space.confirmations.decide(session_id, **given, repeatable=True)
+        await space.confirmations.decide(session_id, decision, repeatable=True)
     opened = await listen_to(space, session_id, active.turn_id)
     if opened is None or space.turns.get(session_id) is not None:
         return opened

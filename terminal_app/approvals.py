@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from chat.approvals.confirmation import Decision
 from chat.approvals.service import ConfirmationService, Remember
 from chat.errors import ConfirmationError
 from chat.stream.agent_events import AgentToolResult
@@ -143,19 +144,27 @@ class Questions:
         if question.kind is not UNSET:
             answer = await self._approvals.answer(question)
             content = answer if isinstance(answer, dict) else None
-            await self._decide(question, approved=answer is not None, content=content)
+            await self._decide(question, answer is not None, content=content)
             return
         tool = _tool_of(question)
         is_decided = tool in self._always and question.reason is UNSET
         remember = "once" if is_decided else await self._approvals.decide(question)
         if remember == "session":
             self._always.add(tool)
-        approved = remember is not None
-        await self._decide(question, approved=approved, remember=remember or "once")
+        await self._decide(question, remember is not None, remember=remember or "once")
 
-    async def _decide(self, question: ToolConfirmationRequired, **answer: Any) -> None:
+    async def _decide(
+        self,
+        question: ToolConfirmationRequired,
+        approved: bool,
+        *,
+        content: Mapping[str, Any] | None = None,
+        remember: Remember = "once",
+    ) -> None:
+        name = question.confirmation_id
+        decision = Decision(confirmation_id=name, approved=approved, content=content)
         try:
-            await self._confirmations.decide(self._session_id, question.confirmation_id, **answer)
+            await self._confirmations.decide(self._session_id, decision, remember=remember)
         except ConfirmationError as error:  # answered elsewhere, or too late
             self._console.info(f"[{error.message}]")
 

@@ -2,6 +2,7 @@
 
 from django.http import HttpRequest
 
+from chat.approvals.confirmation import Decision
 from chat.approvals.schemas import (
     ApprovalDecisionOut,
     ConfirmationOut,
@@ -48,11 +49,8 @@ async def confirm_tool(
     remember = body.remember or "once"
     confirmation, decision = await service(ConfirmationService).decide(
         session_id,
-        body.confirmation_id,
-        approved=body.approved,
-        arguments=body.arguments,
+        Decision(**body.model_dump(exclude={"remember"})),
         remember=remember if isinstance(remember, str) else remember.arguments,
-        content=body.content,
     )
     return ApprovalDecisionOut(
         confirmation_id=confirmation.confirmation_id,

@@ -144,9 +144,8 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
         self,
         reason: Reason,
         now: datetime,
-        arguments: Mapping[str, Any] | None = None,
+        decision: "Decision | None" = None,
         remembered: RememberedPolicy | None = None,
-        content: Mapping[str, Any] | None = None,
     ) -> "ApprovalDecision":
         """Return an answer; only an approval may have other arguments or content, or set a policy.
 
@@ -154,12 +153,13 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
             ValidationFailed: The arguments can't be written as JSON, or don't fit the tool; or the
                 content does not fit the form.
         """
-        if reason == "approved":
-            self._require_fitting_parts(arguments, content)
-        if reason != "approved" or arguments is None:
-            arguments, arguments_hash = self.arguments, self.arguments_hash
-        else:
-            arguments_hash = hash_call(self.tool_name, arguments)
+        arguments, arguments_hash, content = self.arguments, self.arguments_hash, None
+        if reason == "approved" and decision is not None:
+            self._require_fitting_parts(decision)
+            content = self.filled(decision.content)
+            if isinstance(decision.arguments, Mapping):
+                arguments = decision.arguments
+                arguments_hash = hash_call(self.tool_name, arguments)
         edited = arguments_hash != self.arguments_hash
         if edited and self.parameters is not None:
             check_arguments(arguments, self.parameters, of_model=self.arguments)
@@ -171,7 +171,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
             decided_at=written(now),
             edited=edited,
             remembered=remembered if reason == "approved" else None,
-            content=self.filled(content) if reason == "approved" else None,
+            content=content,
             version=self.version_of_kind,
         )
 
@@ -188,12 +188,10 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
         """
         return None if self.schema is None else fill(content or {}, self.schema)
 
-    def _require_fitting_parts(
-        self, arguments: Mapping[str, Any] | None, content: Mapping[str, Any] | None
-    ) -> None:
-        if arguments is not None and self.kind != "call":
+    def _require_fitting_parts(self, decision: "Decision") -> None:
+        if isinstance(decision.arguments, Mapping) and self.kind != "call":
             raise ValidationFailed("This question has no arguments.", field="arguments")
-        if content is not None and self.schema is None:
+        if decision.content is not None and self.schema is None:
             raise ValidationFailed("This question is not for content.", field="content")
 
 
@@ -249,24 +247,18 @@ class ApprovalDecision(msgspec.Struct, frozen=True, kw_only=True):
         """Return the answer to a server's question."""
         return InputAnswer(action=_ACTIONS.get(self.reason, "cancel"), content=self.content)
 
-    def says(
-        self,
-        approved: bool,
-        arguments: Mapping[str, Any] | UnsetType | None,
-        question: Confirmation,
-        content: Mapping[str, Any] | None = None,
-    ) -> bool:
+    def says(self, decision: Decision, question: Confirmation) -> bool:
         """Return whether it is this decision: the same arguments and values, or any denial.
 
         Any values are those that were used, and of which nothing is kept.
         """
-        if not (self.approved and approved):
-            return self.approved is approved
+        if not (self.approved and decision.approved):
+            return self.approved is decision.approved
         if question.kind != "call":
-            return self.content in (None, question.filled(content))
-        if arguments is UNSET:
+            return self.content in (None, question.filled(decision.content))
+        if decision.arguments is UNSET:
             return True
-        wanted = question.arguments if arguments is None else arguments
+        wanted = question.arguments if decision.arguments is None else decision.arguments
         return self.arguments_hash == hash_call(question.tool_name, wanted)
 
     def is_answer_to(self, question: Confirmation) -> bool:

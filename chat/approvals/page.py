@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from chat.approvals.confirmation import Confirmation
+from chat.approvals.confirmation import Confirmation, Decision
 from chat.approvals.forms import content_of, fields_of
 from chat.approvals.links import ApprovalLink, read_link
 from chat.approvals.service import ConfirmationService
@@ -79,14 +79,10 @@ async def _answer(request: HttpRequest, link: ApprovalLink) -> HttpResponse:
         return _page(422, "Choose one of the two buttons.", _form(question))
     approved = given == ["approve"]
     content = content_of(posted, question.schema) if approved and question.schema else None
+    name = link.confirmation_id
+    decision = Decision(confirmation_id=name, approved=approved, content=content)
     try:
-        await confirmations.decide(
-            link.session_id,
-            link.confirmation_id,
-            approved=approved,
-            content=content,
-            is_final=True,
-        )
+        await confirmations.decide(link.session_id, decision, is_final=True)
     except ValidationFailed as error:
         return _page(422, error.message, _form(question))
     return _page(200, _DONE[question.kind] if approved else "Denied.")

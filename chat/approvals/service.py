@@ -4,10 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal
-
-from msgspec import UnsetType
-from msgspec.structs import asdict
+from typing import Literal
 
 from chat.approvals.confirmation import ApprovalDecision, Confirmation, Decision
 from chat.approvals.store import ConfirmationStore
@@ -69,14 +66,11 @@ class ConfirmationService:
     async def decide(
         self,
         session_id: str,
-        confirmation_id: str,
+        decision: Decision,
         *,
-        approved: bool,
-        arguments: Mapping[str, Any] | UnsetType | None = None,
         repeatable: bool = False,
         is_final: bool = False,
         remember: Remember = "once",
-        content: Mapping[str, Any] | None = None,
     ) -> tuple[Confirmation, ApprovalDecision]:
         """Answer a question and wake the turn that waits for it.
 
@@ -85,10 +79,7 @@ class ConfirmationService:
 
         Args:
             session_id: The session that asked.
-            confirmation_id: The question.
-            approved: Whether the tool may run.
-            arguments: As of a ``Decision``.
-            content: As of a ``Decision``.
+            decision: The answer.
             repeatable: Whether to repeat the recorded answer succeeds, and a late denial.
             is_final: Whether a denial, too, must be the first answer.
             remember: The calls that it allows: this one, or further ones of the tool in the
@@ -101,19 +92,12 @@ class ConfirmationService:
             ValidationFailed: It can't be remembered, or the arguments do not fit the tool, or the
                 content the form; the question stays open.
         """
-        if remember != "once" and approved is not True:
+        if remember != "once" and decision.approved is not True:
             raise ValidationFailed("Only an approval can be remembered.", field="remember")
-        decide = partial(
-            self._confirmation_store.decide,
-            approved=approved,
-            arguments=arguments,
-            repeatable=repeatable,
-            content=content,
-            is_final=is_final,
-        )
-        in_thread = self._checks.run if isinstance(arguments, Mapping) else asyncio.to_thread
-        decide = partial(self._decide, session_id, confirmation_id, decide, remember)
-        decided = await in_thread(decide)
+        how = {"repeatable": repeatable, "is_final": is_final}
+        decide = partial(self._decide, session_id, decision, remember, **how)
+        is_edited = isinstance(decision.arguments, Mapping)
+        decided = await (self._checks.run(decide) if is_edited else asyncio.to_thread(decide))
         await self._wake(decided[0])
         return decided
 
@@ -122,9 +106,9 @@ class ConfirmationService:
         store = self._confirmation_store
         for decision in decisions:
             if isinstance(decision.arguments, Mapping):
-                answer = {**asdict(decision), "repeatable": True, "dry": True}
+                check = partial(store.decide, session_id, decision, repeatable=True, dry=True)
                 with suppress(MochiError):  # the turn is refused with it, if it begins
-                    await self._checks.run(partial(store.decide, session_id, **answer))
+                    await self._checks.run(check)
 
     async def _wake(self, confirmation: Confirmation) -> None:
         if not self._notice(confirmation.turn_id):
@@ -138,13 +122,10 @@ class ConfirmationService:
         return [asked for asked in pending if still_asked(session, asked)]
 
     def _decide(
-        self,
-        session_id: str,
-        confirmation_id: str,
-        decide: Callable[..., tuple[Confirmation, ApprovalDecision]],
-        remember: Remember,
+        self, session_id: str, decision: Decision, remember: Remember, **how: bool
     ) -> tuple[Confirmation, ApprovalDecision]:
         require_scope("approve")
+        confirmation_id, remembered = decision.confirmation_id, None
         session = self._repository.load(session_id)
         pending = self._confirmation_store.pending(session_id)
         gone = [asked for asked in pending if not still_asked(session, asked)]
@@ -152,10 +133,10 @@ class ConfirmationService:
             self._confirmation_store.withdraw(gone)
             raise ConfirmationNotFound(confirmation_id)
         asked = next((it for it in pending if it.confirmation_id == confirmation_id), None)
-        if remember == "once" or asked is None:
-            return decide(session_id, confirmation_id)
-        remembered = _remembered(remember, asked, session.metadata.tool_settings or ToolSettings())
-        return decide(session_id, confirmation_id, remembered=remembered)
+        if remember != "once" and asked is not None:
+            settings = session.metadata.tool_settings or ToolSettings()
+            remembered = _remembered(remember, asked, settings)
+        return self._confirmation_store.decide(session_id, decision, remembered=remembered, **how)
 
     def _signal(self, confirmation: Confirmation) -> None:
         """Wake the turn if it runs in another process; a suspended turn finds the answer later."""

@@ -21,12 +21,12 @@ from functools import partial
 from typing import Any, Unpack
 
 import msgspec
-from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from chat.approvals.confirmation import (
     ApprovalDecision,
     Confirmation,
+    Decision,
     Reason,
     expiry,
     hash_call,
@@ -133,15 +133,12 @@ class ConfirmationStore:
     def decide(
         self,
         session_id: str,
-        confirmation_id: str,
+        decision: Decision,
         *,
-        approved: bool,
-        arguments: Mapping[str, Any] | UnsetType | None = None,
         repeatable: bool = False,
         dry: bool = False,
         is_final: bool = False,
         remembered: RememberedPolicy | None = None,
-        content: Mapping[str, Any] | None = None,
     ) -> tuple[Confirmation, ApprovalDecision]:
         """Answer a question; the first answer succeeds, and a denial as long as no tool ran.
 
@@ -149,10 +146,7 @@ class ConfirmationStore:
 
         Args:
             session_id: The session that asked.
-            confirmation_id: The question.
-            approved: Whether the call may run; only ``True`` counts as yes.
-            arguments: As of a ``Decision``.
-            content: As of a ``Decision``.
+            decision: The answer; only ``True`` counts as yes.
             repeatable: Whether to repeat the recorded answer succeeds, and a late denial.
             dry: Whether to raise what would be raised, and to record nothing.
             is_final: Whether a denial, too, must be the first answer.
@@ -163,18 +157,19 @@ class ConfirmationStore:
             ConfirmationExpired, ConfirmationAlreadyDecided: This answer comes too late.
             ValidationFailed, StorageFull: It does not fit; no space is left. It stays open.
         """
+        confirmation_id = decision.confirmation_id
         question = self._question(session_id, confirmation_id)
         if question is None:
             raise ConfirmationNotFound(confirmation_id)
         before = self.decision_of(question)
         is_late = before.reason == "timeout" if before else not question.is_open(self.now())
-        given = None if arguments is UNSET else arguments
-        reason: Reason = "denied" if approved is not True else "timeout" if is_late else "approved"
-        answer = question.answer(reason, self.now(), given, remembered, content)
+        is_yes = decision.approved is True
+        reason: Reason = "denied" if not is_yes else "timeout" if is_late else "approved"
+        answer = question.answer(reason, self.now(), decision, remembered)
         standing = self._record(question, answer, dry=dry, is_final=is_final)
         if standing.reason == "withdrawn":
             raise ConfirmationNotFound(confirmation_id)
-        is_same = repeatable and standing.says(approved, arguments, question, content)
+        is_same = repeatable and standing.says(decision, question)
         if not is_same and (is_late or standing is not answer):
             is_late |= standing.reason == "timeout"
             raise (ConfirmationExpired if is_late else ConfirmationAlreadyDecided)(confirmation_id)

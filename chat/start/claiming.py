@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec.structs import asdict
 
 from chat.approvals.store import ConfirmationStore
 from chat.approvals.waiting import still_asked
@@ -283,7 +282,7 @@ class TurnClaimer:
         job = prepare(turn_id, session)
         for decision in job.decisions:  # they are recorded together, or not at all
             question, _ = self._confirmation_store.decide(
-                session.session_id, **asdict(decision), repeatable=True, dry=True
+                session.session_id, decision, repeatable=True, dry=True
             )
             if not still_asked(session, question):
                 raise ConfirmationNotFound(decision.confirmation_id)

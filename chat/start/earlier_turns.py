@@ -3,8 +3,6 @@
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
-from msgspec.structs import asdict
-
 from chat.approvals.store import ConfirmationStore
 from chat.context.history import Continuation
 from chat.remote.recovery import TurnRecovery
@@ -43,7 +41,7 @@ def settle_earlier(
     recovery.end_earlier(session, turns)
     # Denials first: a call must not keep an approval if the turn can't begin after all.
     for decision in sorted(job.decisions, key=lambda each: each.approved):
-        confirmation_store.decide(session.session_id, **asdict(decision), repeatable=True)
+        confirmation_store.decide(session.session_id, decision, repeatable=True)
     _withdraw_questions(confirmation_store, session.session_id, job.continuation)
 
 

@@ -14,7 +14,7 @@ from functools import partial
 import msgspec
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from chat.approvals.confirmation import Decision
 from chat.creation import SessionFactory
@@ -262,7 +262,7 @@ class UIChats(msgspec.Struct, frozen=True, kw_only=True):
             return await self._resume(session_id, message_id, decisions)
         try:
             for decision in _decided(decisions):
-                await confirmations.decide(session_id, **asdict(decision), repeatable=True)
+                await confirmations.decide(session_id, decision, repeatable=True)
             answered = await confirmations.answered(session_id)
         except BaseException:
             listener.close()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from chat.approvals.confirmation import Decision
 from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided
 from chat.summaries.failures import SummaryFailures
@@ -214,13 +215,16 @@ def test_an_approval_is_answered_once_and_used_once(records: SharedRecords) -> N
         turn_id="turn",
     )
     assert store.pending(SESSION) == [question]
-    store.decide(SESSION, question.confirmation_id, approved=True)
+    store.decide(SESSION, Decision(confirmation_id=question.confirmation_id, approved=True))
     with pytest.raises(ConfirmationAlreadyDecided):
-        store.decide(SESSION, question.confirmation_id, approved=True, arguments={"x": 1})
+        store.decide(
+            SESSION,
+            Decision(confirmation_id=question.confirmation_id, approved=True, arguments={"x": 1}),
+        )
     used = [store.consume(SESSION, question.confirmation_id) for _ in range(2)]
     assert used == [True, False]
     with pytest.raises(ConfirmationAlreadyDecided):
-        store.decide(SESSION, question.confirmation_id, approved=False)
+        store.decide(SESSION, Decision(confirmation_id=question.confirmation_id, approved=False))
     assert store.pending(SESSION) == []
 
 

@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from chat.approvals.confirmation import Decision
 from chat.start.turn_request import TurnRequest
 from models_app.language_model import Finished, TextDelta
 from sessions_app.calls import named_call
@@ -98,7 +99,9 @@ async def asked(process, session_id, number=1):
 
 async def approve(process, session_id, number=1):
     for question in await asked(process, session_id, number):
-        await process.confirmations.decide(session_id, question.confirmation_id, approved=True)
+        await process.confirmations.decide(
+            session_id, Decision(confirmation_id=question.confirmation_id, approved=True)
+        )
 
 
 async def results(process, session_id):

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from chat.approvals.confirmation import Decision
 from chat.start.turn_request import TurnRequest
 from models_app.language_model import CallDelta, Finished
 from sessions_app.errors import ValidationFailed
@@ -83,7 +84,9 @@ async def test_a_changed_tool_is_asked_about_until_it_is_approved(house, server,
     asked = await turn.until(ASKED)
     [listed] = await house.confirmations.pending(session_id)
     assert len(server.ran) == 1
-    await house.confirmations.decide(session_id, asked["confirmation_id"], approved=approved)
+    await house.confirmations.decide(
+        session_id, Decision(confirmation_id=asked["confirmation_id"], approved=approved)
+    )
     await turn.until("done")
 
     assert asked["reason"] == listed.reason == "tool_changed"
@@ -106,7 +109,9 @@ async def test_an_approval_of_a_changed_tool_can_not_be_remembered(house, server
     for remember in ("session", {"folder": "*"}):
         with pytest.raises(ValidationFailed, match="The tool has changed"):
             await house.confirmations.decide(
-                session_id, asked["confirmation_id"], approved=True, remember=remember
+                session_id,
+                Decision(confirmation_id=asked["confirmation_id"], approved=True),
+                remember=remember,
             )
 
     assert len(await house.confirmations.pending(session_id)) == 1
@@ -122,7 +127,9 @@ async def test_what_was_approved_for_the_session_is_asked_about_once_the_tool_ch
     turn = await turn_of(house, session_id, folder="inbox")
     asked = await turn.until(ASKED)
     await house.confirmations.decide(
-        session_id, asked["confirmation_id"], approved=True, remember=remember
+        session_id,
+        Decision(confirmation_id=asked["confirmation_id"], approved=True),
+        remember=remember,
     )
     await turn.until("done")
     assert await runs_unasked(house, session_id, folder="inbox")
@@ -152,7 +159,9 @@ async def test_an_approval_is_worth_nothing_for_what_the_tool_became_afterwards(
     session_id = await house.new_session(tools=["srv__read"], policy="always_confirm")
     await (await turn_of(house, session_id, UNHEARD)).until("done")
     [asked] = await house.confirmations.pending(session_id)
-    await house.confirmations.decide(session_id, asked.confirmation_id, approved=True)
+    await house.confirmations.decide(
+        session_id, Decision(confirmation_id=asked.confirmation_id, approved=True)
+    )
     server.description = "Deletes mail."
 
     await (await turn_of(house, session_id, GO_ON)).until("done")
@@ -173,7 +182,9 @@ async def test_a_question_that_is_open_while_its_tool_changes_is_put_anew(house,
 
     [again] = await house.confirmations.pending(session_id)
     assert again.confirmation_id != asked.confirmation_id
-    await house.confirmations.decide(session_id, again.confirmation_id, approved=True)
+    await house.confirmations.decide(
+        session_id, Decision(confirmation_id=again.confirmation_id, approved=True)
+    )
     await (await turn_of(house, session_id, GO_ON)).until("done")
     assert len(server.ran) == 1
 
@@ -186,7 +197,9 @@ async def test_what_a_person_sets_meanwhile_is_not_lost(house, server):
     asked = await turn.until(ASKED)
 
     await asyncio.to_thread(set_group, house, session_id)
-    await house.confirmations.decide(session_id, asked["confirmation_id"], approved=True)
+    await house.confirmations.decide(
+        session_id, Decision(confirmation_id=asked["confirmation_id"], approved=True)
+    )
     await turn.until("done")
 
     settings = (await asyncio.to_thread(house.sessions.get, session_id)).metadata.tool_settings

@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
+from chat.approvals.confirmation import Decision
 from chat.errors import MissingToolResult
 from chat.start.turn_request import TurnRequest
 from chat.turn.state_machine import State
@@ -242,7 +243,9 @@ async def test_a_turn_that_waits_for_an_approval_tells_the_clients_calls_too(hou
     with pytest.raises(MissingToolResult):
         await house.turns.start(session_id, bringing(approvals="suspend"))
     [asked] = await house.confirmations.pending(session_id)
-    await house.confirmations.decide(session_id, asked.confirmation_id, approved=True)
+    await house.confirmations.decide(
+        session_id, Decision(confirmation_id=asked.confirmation_id, approved=True)
+    )
     house.model.say_text("All there.")
     _, outcome = await run(house, session_id, bringing(result("c2"), approvals="suspend"))
     assert outcome.state is State.COMPLETED

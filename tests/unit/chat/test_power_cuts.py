@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from chat.approvals.confirmation import Decision
 from chat.turn.state_machine import State
 from models_app.language_model import CallDelta, Finished
 from sessions_app.messages import ToolCall, ToolMessage, ToolSpec
@@ -103,7 +104,9 @@ async def test_after_a_power_cut_a_destructive_call_is_not_run_again(
         if asked := await asyncio.to_thread(house.confirmation_store.pending, session_id):
             decide = asked[0].confirmation_id
             await asyncio.to_thread(
-                house.confirmation_store.decide, session_id, decide, approved=True
+                house.confirmation_store.decide,
+                session_id,
+                Decision(confirmation_id=decide, approved=True),
             )
             house.turns.notice_decision(turn.turn_id)
             break

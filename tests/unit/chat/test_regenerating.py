@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from chat.approvals.confirmation import Decision
 from chat.start.turn_request import TurnRequest
 from chat.turn.state_machine import State
 from models_app.errors import OllamaError, OllamaUnreachable
@@ -212,7 +213,9 @@ async def test_an_answer_that_waits_for_an_approval_stands_and_goes_on(make_hous
     assert outcome.state is State.SUSPENDED
     assert await said(house, session_id) == (["Hello!", ""], [["Old"]])
     [asked] = outcome.confirmations
-    await house.confirmations.decide(session_id, asked.confirmation_id, approved=True)
+    await house.confirmations.decide(
+        session_id, Decision(confirmation_id=asked.confirmation_id, approved=True)
+    )
     house.model.say_text("It is 3")
     await run(house, session_id)
     assert await said(house, session_id) == (["Hello!", "", "3", "It is 3"], [["Old"]])

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from chat.approvals.confirmation import Decision
 from chat.turn import engine
 from chat.turn.actions import TurnActions
 from chat.turn.state_machine import Input, State
@@ -58,7 +59,9 @@ async def test_a_cancel_beside_an_approval_stops_the_turn(make_house, ticks):
         await turn.first_subscription.next()
     await asyncio.sleep(0.02)  # it waits for the answer
     await asyncio.to_thread(
-        house.confirmation_store.decide, session_id, asked[0].confirmation_id, approved=True
+        house.confirmation_store.decide,
+        session_id,
+        Decision(confirmation_id=asked[0].confirmation_id, approved=True),
     )
     house.turns.notice_decision(turn.turn_id)
     for _ in range(ticks):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from chat.approvals.confirmation import VERSION
+from chat.approvals.confirmation import VERSION, Decision
 from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
 from chat.storage.files.signals import FileSignals
@@ -68,7 +68,7 @@ def test_a_signal_that_is_not_understood_is_neither_taken_nor_swept(
 
 def test_a_question_and_an_answer_of_an_older_server_are_good(store, tmp_path):
     question = ask(store)
-    store.decide(SESSION, question.confirmation_id, approved=True)
+    store.decide(SESSION, Decision(confirmation_id=question.confirmation_id, approved=True))
     for path in (tmp_path / "confirmations" / SESSION).iterdir():
         record = json.loads(path.read_text())
         del record["version"]
@@ -85,7 +85,7 @@ def test_nobody_answers_a_question_of_a_newer_server_and_it_is_not_swept(store, 
     newer = make_newer(path)
     assert store.pending(SESSION) == []
     with pytest.raises(ConfirmationNotFound):
-        store.decide(SESSION, question.confirmation_id, approved=True)
+        store.decide(SESSION, Decision(confirmation_id=question.confirmation_id, approved=True))
     store.withdraw_all(SESSION)
     assert store_in(tmp_path, timeout_seconds=0).sweep(OLD) == 0
     assert [each.read_bytes() for each in path.parent.iterdir()] == [newer]
@@ -93,10 +93,10 @@ def test_nobody_answers_a_question_of_a_newer_server_and_it_is_not_swept(store, 
 
 def test_an_answer_of_a_newer_server_lets_nothing_run_and_stays(store, tmp_path):
     question = ask(store)
-    store.decide(SESSION, question.confirmation_id, approved=True)
+    store.decide(SESSION, Decision(confirmation_id=question.confirmation_id, approved=True))
     path = tmp_path / "confirmations" / SESSION / f"{question.confirmation_id}.decided"
     newer = make_newer(path)
     assert not store.consume(SESSION, question.confirmation_id)
     with pytest.raises((ConfirmationAlreadyDecided, ConfirmationExpired)):
-        store.decide(SESSION, question.confirmation_id, approved=True)
+        store.decide(SESSION, Decision(confirmation_id=question.confirmation_id, approved=True))
     assert path.read_bytes() == newer

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.apps import apps
 
+from chat.approvals.confirmation import Decision
 from chat.conversation_storage import SessionKind, StorageEngine, Storages, build_storage
 from chat.errors import ConfirmationAlreadyDecided
 from chat.storage.idempotency_keys import IdempotencyKeys, KeyRecord
@@ -63,9 +64,11 @@ def test_machines_share_questions_and_keep_those_of_unsaved_sessions_apart(
         turn_id="turn",
     )
     assert unsaved.pending(session_id) == []
-    stores[1].decide(session_id, question.confirmation_id, approved=False)
+    stores[1].decide(session_id, Decision(confirmation_id=question.confirmation_id, approved=False))
     with pytest.raises(ConfirmationAlreadyDecided):
-        stores[0].decide(session_id, question.confirmation_id, approved=True)
+        stores[0].decide(
+            session_id, Decision(confirmation_id=question.confirmation_id, approved=True)
+        )
     assert not (tmp_path / "one").exists()
 
 

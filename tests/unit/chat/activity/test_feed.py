@@ -12,6 +12,7 @@ from chat.activity.feed import MOST_REPLAYED, ActivityFeed
 from chat.activity.listener import ActivityListener
 from chat.activity.notes import ChangeNotes
 from chat.activity.states import StateReader
+from chat.approvals.confirmation import Decision
 from chat.approvals.store import ConfirmationStore
 from chat.errors import ShuttingDown, TooManyListeners
 from chat.storage.files.change_log import FileChangeLog
@@ -146,7 +147,9 @@ async def test_a_question_and_its_answer_are_told(here: Process) -> None:
     assert payload["turn_id"] == TURN
     assert payload["session"]["state"] == "awaiting_approval"
     await in_thread(
-        lambda: here.questions.decide(session.session_id, question.confirmation_id, approved=False)
+        lambda: here.questions.decide(
+            session.session_id, Decision(confirmation_id=question.confirmation_id, approved=False)
+        )
     )
     assert (await told.until("session_changed"))["session"]["state"] == "running"
 

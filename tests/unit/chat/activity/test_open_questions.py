@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chat.activity.states import StateReader
-from chat.approvals.confirmation import Confirmation
+from chat.approvals.confirmation import Confirmation, Decision
 from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
 from sessions_app.errors import SessionNotFound
 from sessions_app.messages import ToolCall
@@ -199,7 +199,9 @@ def change(store: ConfirmationStore, step: str, session_id: str, new_call: str) 
     elif step == "ask again":
         ask(store, session_id, pending[0].tool_call_id)
     elif step == "decide":
-        store.decide(session_id, pending[0].confirmation_id, approved=False)
+        store.decide(
+            session_id, Decision(confirmation_id=pending[0].confirmation_id, approved=False)
+        )
     else:
         store.withdraw([pending[0]])
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from chat.activity.states import StateReader
-from chat.approvals.confirmation import Confirmation
+from chat.approvals.confirmation import Confirmation, Decision
 from chat.approvals.store import ConfirmationStore
 from sessions_app.errors import StorageUnavailable
 from sessions_app.ids_and_clock import utc_now
@@ -104,7 +104,9 @@ def test_a_question_waits_until_it_is_answered_with_a_turn_or_without(
     assert state_of(session) == "awaiting_approval"
     manager.repository.release(session.session_id, hold_of(manager.repository, TURN))
     assert state_of(session) == "awaiting_approval"
-    questions.decide(session.session_id, question.confirmation_id, approved=False)
+    questions.decide(
+        session.session_id, Decision(confirmation_id=question.confirmation_id, approved=False)
+    )
     assert state_of(session) == "idle"
 
 

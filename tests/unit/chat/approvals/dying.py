@@ -9,6 +9,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from chat.approvals.confirmation import Decision
 from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
 from chat.errors import ConfirmationError
 from sessions_app.messages import ToolCall
@@ -29,7 +30,7 @@ def ask(store, turn_id):
 
 
 def approve(store, question):
-    return store.decide(SESSION, question.confirmation_id, approved=True)
+    return store.decide(SESSION, Decision(confirmation_id=question.confirmation_id, approved=True))
 
 
 class Scene:

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+from chat.approvals.confirmation import Decision
 from chat.approvals.store import CONFIRMATION_RECORDS
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired
 from sessions_app.messages import ToolCall
@@ -31,9 +32,10 @@ class Clock:
         self.time += timedelta(seconds=seconds)
 
 
-def approve(store, question, **options):
-    return store.decide(SESSION, question.confirmation_id, approved=True, **options)
+def approve(store, question, repeatable=False, **edits):
+    decision = Decision(confirmation_id=question.confirmation_id, approved=True, **edits)
+    return store.decide(SESSION, decision, repeatable=repeatable)
 
 
 def deny(store, question):
-    return store.decide(SESSION, question.confirmation_id, approved=False)
+    return store.decide(SESSION, Decision(confirmation_id=question.confirmation_id, approved=False))

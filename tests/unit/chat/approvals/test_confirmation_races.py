@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from chat.approvals.confirmation import Decision
 from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
 from sessions_app.messages import ToolCall
@@ -38,7 +39,7 @@ def ask(store):
 
 
 def approve(store, question):
-    return store.decide(SESSION, question.confirmation_id, approved=True)
+    return store.decide(SESSION, Decision(confirmation_id=question.confirmation_id, approved=True))
 
 
 def test_of_many_threads_that_answer_at_once_one_succeeds_and_a_denial_replaces_a_yes(ask, store):
@@ -48,9 +49,11 @@ def test_of_many_threads_that_answer_at_once_one_succeeds_and_a_denial_replaces_
         try:
             return store.decide(
                 SESSION,
-                question.confirmation_id,
-                approved=number % 2 == 0,
-                arguments={"number": number},
+                Decision(
+                    confirmation_id=question.confirmation_id,
+                    approved=number % 2 == 0,
+                    arguments={"number": number},
+                ),
             )[1]
         except ConfirmationAlreadyDecided:
             return None
@@ -67,6 +70,7 @@ def test_of_many_threads_that_answer_at_once_one_succeeds_and_a_denial_replaces_
 ANSWERER = """
 import sys
 from pathlib import Path
+from chat.approvals.confirmation import Decision
 from chat.approvals.store import CONFIRMATION_RECORDS, ConfirmationStore
 from sessions_app.store.file_records import FileRecords
 from chat.errors import ConfirmationAlreadyDecided
@@ -78,7 +82,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 for question in questions:
     try:
-        store.decide(session_id, question, approved=True)
+        store.decide(session_id, Decision(confirmation_id=question, approved=True))
         store.consume(session_id, question) and print(question)
     except ConfirmationAlreadyDecided:
         pass

@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from chat.approvals import answers
+from chat.approvals.confirmation import Decision
 from models_app.language_model import Finished
 from sessions_app.errors import StorageUnavailable
 from tests.unit.chat.listening import read_all
@@ -43,7 +44,7 @@ async def test_a_question_that_was_lost_is_asked_again_under_its_id(house):
     asked = await question(house, session_id)
     await asyncio.to_thread(house.confirmation_store.discard_session, session_id)
     assert await question(house, session_id) == asked
-    await house.confirmations.decide(session_id, asked, approved=True)
+    await house.confirmations.decide(session_id, Decision(confirmation_id=asked, approved=True))
     assert await results(turn) == ["3"]
 
 
@@ -65,5 +66,5 @@ async def test_a_turn_waits_on_while_answers_can_not_be_looked_for(house, monkey
         while not looked.is_set():
             await asyncio.sleep(0.001)
     away.clear()
-    await house.confirmations.decide(session_id, asked, approved=True)
+    await house.confirmations.decide(session_id, Decision(confirmation_id=asked, approved=True))
     assert await results(turn) == ["3"]

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from chat.approvals.confirmation import Decision
 from chat.errors import ConfirmationAlreadyDecided
 from chat.start.turn_request import TurnRequest
 from models_app.language_model import Finished
@@ -49,10 +50,9 @@ async def ask(house, session_id, *calls, request=SUSPEND):
     return await house.confirmations.pending(session_id)
 
 
-async def approve(house, session_id, asked, remember, **options):
-    return await house.confirmations.decide(
-        session_id, asked.confirmation_id, approved=True, remember=remember, **options
-    )
+async def approve(house, session_id, asked, remember, **edits):
+    decision = Decision(confirmation_id=asked.confirmation_id, approved=True, **edits)
+    return await house.confirmations.decide(session_id, decision, remember=remember)
 
 
 async def go_on(house, session_id):
@@ -90,7 +90,9 @@ async def test_calls_of_a_turn_that_goes_on_are_covered_too(house, tools, sessio
     turn = await begin(house, session_id)
     asked = await turn.until("tool_call_confirmation_required")
     await house.confirmations.decide(
-        session_id, asked["confirmation_id"], approved=True, remember=IN_SRC
+        session_id,
+        Decision(confirmation_id=asked["confirmation_id"], approved=True),
+        remember=IN_SRC,
     )
     await turn.until("done")
     assert turn.names.count("tool_call_confirmation_required") == 1
@@ -107,7 +109,9 @@ async def test_once_is_for_this_call_alone(house, session_id):
 async def test_a_denied_call_of_the_same_answer_does_not_run(house, tools, session_id):
     first, second = await ask(house, session_id, call("c1", path="a"), call("c2", path="b"))
     await approve(house, session_id, first, "session")
-    await house.confirmations.decide(session_id, second.confirmation_id, approved=False)
+    await house.confirmations.decide(
+        session_id, Decision(confirmation_id=second.confirmation_id, approved=False)
+    )
     await go_on(house, session_id)
     assert tools.ran == [("delete", {"path": "a"})]
 
@@ -145,7 +149,9 @@ async def test_an_answer_for_all_calls_comes_before_one_for_some(house, session_
 async def test_an_approval_that_is_taken_back_is_not_remembered(house, tools, session_id):
     [asked] = await ask(house, session_id, call("c1", path="a"))
     await approve(house, session_id, asked, "session")
-    await house.confirmations.decide(session_id, asked.confirmation_id, approved=False)
+    await house.confirmations.decide(
+        session_id, Decision(confirmation_id=asked.confirmation_id, approved=False)
+    )
     await go_on(house, session_id)
     assert tools.ran == []
     assert (await settings_of(house, session_id)).tool_policies == {}
@@ -217,7 +223,9 @@ async def test_a_denial_can_not_be_remembered_and_decides_nothing(house, tools, 
     [asked] = await ask(house, session_id, call("c1", path="a"))
     with pytest.raises(ValidationFailed, match="Only an approval can be remembered"):
         await house.confirmations.decide(
-            session_id, asked.confirmation_id, approved=False, remember="session"
+            session_id,
+            Decision(confirmation_id=asked.confirmation_id, approved=False),
+            remember="session",
         )
     assert list(await house.confirmations.pending(session_id)) == [asked]
 

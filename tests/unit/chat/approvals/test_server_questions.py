@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from chat.approvals.confirmation import Retry
+from chat.approvals.confirmation import Decision, Retry
 from chat.approvals.store import ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired
 from sessions_app.errors import ValidationFailed
@@ -96,7 +96,7 @@ def test_the_first_answer_stands(store):
     approve(store, question, content={"note": SECRET})
 
     with pytest.raises(ConfirmationAlreadyDecided):
-        store.decide(SESSION, question.confirmation_id, approved=False)
+        store.decide(SESSION, Decision(confirmation_id=question.confirmation_id, approved=False))
     assert store.take(question).approved
 
 

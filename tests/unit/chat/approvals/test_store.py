@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
+from chat.approvals.confirmation import Decision
 from chat.approvals.store import ASKED, ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired, ConfirmationNotFound
 from sessions_app.errors import SessionNotFound, ValidationFailed
@@ -58,7 +59,8 @@ def test_an_approval_is_seen_by_whoever_waits(ask, store):
 def test_a_denial_is_an_answer_too_and_keeps_the_models_arguments(ask, store):
     question = ask()
     _, decision = store.decide(
-        SESSION, question.confirmation_id, approved=False, arguments={"path": "/"}
+        SESSION,
+        Decision(confirmation_id=question.confirmation_id, approved=False, arguments={"path": "/"}),
     )
     assert (decision.approved, decision.reason) == (False, "denied")
     assert decision.arguments == CALL.arguments
@@ -80,7 +82,9 @@ def test_answered_questions_are_told_from_those_that_wait(ask, store):
 @pytest.mark.parametrize("approved", ["true", "false", 1, None, [True], object()])
 def test_only_true_is_a_yes(ask, store, approved):
     question = ask()
-    _, decision = store.decide(SESSION, question.confirmation_id, approved=approved)
+    _, decision = store.decide(
+        SESSION, Decision(confirmation_id=question.confirmation_id, approved=approved)
+    )
     assert decision.reason == "denied"
     assert not store.consume(SESSION, question.confirmation_id)
 
@@ -136,7 +140,9 @@ def test_another_sessions_question_is_not_found(ask, store):
     question = ask()
     ask(session_id=OTHER_SESSION)
     with pytest.raises(ConfirmationNotFound):
-        store.decide(OTHER_SESSION, question.confirmation_id, approved=True)
+        store.decide(
+            OTHER_SESSION, Decision(confirmation_id=question.confirmation_id, approved=True)
+        )
     assert store.pending(SESSION) == [question]
 
 
@@ -152,7 +158,7 @@ def test_a_question_that_was_moved_to_another_session_or_id_is_not_found(ask, st
         (SESSION, other_id),
     ):
         with pytest.raises(ConfirmationNotFound):
-            store.decide(session_id, confirmation_id, approved=True)
+            store.decide(session_id, Decision(confirmation_id=confirmation_id, approved=True))
         assert not store.consume(session_id, confirmation_id)
     assert store.pending(OTHER_SESSION) == []
 
@@ -178,7 +184,7 @@ def test_a_question_that_was_moved_to_another_session_or_id_is_not_found(ask, st
 def test_an_id_of_another_shape_never_reaches_the_file_system(ask, store, confirmation_id):
     ask()
     with pytest.raises(ConfirmationNotFound) as caught:
-        store.decide(SESSION, confirmation_id, approved=True)
+        store.decide(SESSION, Decision(confirmation_id=confirmation_id, approved=True))
     assert len(str(caught.value.details)) < 200
     assert not store.consume(SESSION, confirmation_id)
 
@@ -191,7 +197,7 @@ def test_a_session_id_of_another_shape_never_reaches_the_file_system(
     with pytest.raises(SessionNotFound):
         ask(session_id=session_id)
     with pytest.raises(ConfirmationNotFound):
-        store.decide(session_id, question.confirmation_id, approved=True)
+        store.decide(session_id, Decision(confirmation_id=question.confirmation_id, approved=True))
     assert store.pending(session_id) == []
     assert store.find_decided(session_id, MESSAGE, CALL) is None
     store.discard_session(session_id)

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from chat.approvals.confirmation import Decision
 from chat.inbox.service import InboxService
 from chat.service import ChatRequest, OpenTurn
 from chat.start.turn_request import TurnRequest
@@ -278,7 +279,9 @@ async def test_what_waits_is_held_while_a_person_is_asked_and_answered_after(mak
     await asyncio.to_thread(house.recovery.seal_all)
     assert await desk.waiting(session_id) == (None, ["And?"])
     [question] = await house.confirmations.pending(session_id)
-    await house.confirmations.decide(session_id, question.confirmation_id, approved=True)
+    await house.confirmations.decide(
+        session_id, Decision(confirmation_id=question.confirmation_id, approved=True)
+    )
     house.model.say_text("3")
     house.model.say_text("That is it.")
 

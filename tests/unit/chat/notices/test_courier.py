@@ -8,6 +8,7 @@ import time
 import msgspec
 import pytest
 
+from chat.approvals.confirmation import Decision
 from chat.approvals.links import ApprovalLink, read_link
 from chat.approvals.store import ConfirmationStore
 from chat.notices import courier as module
@@ -150,7 +151,8 @@ async def test_a_question_is_sent_with_its_link(courier, receiver, question, ask
 
 
 async def test_an_answered_question_is_not_sent(courier, receiver, store, question, asked):
-    await asyncio.to_thread(store.decide, SESSION, question.confirmation_id, approved=False)
+    denial = Decision(confirmation_id=question.confirmation_id, approved=False)
+    await asyncio.to_thread(store.decide, SESSION, denial)
     assert await courier.deliver(asked) == "skipped: it is over"
     assert receiver.requests == []
 

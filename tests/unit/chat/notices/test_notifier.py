@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
+from chat.approvals.confirmation import Decision
 from chat.approvals.store import ConfirmationStore
 from chat.notices.notice import Notice
 from chat.notices.notifier import TASK, NoticeQueue, Notifier
@@ -112,7 +113,7 @@ def test_only_what_people_want_is_told(told, question):
 
 
 def test_open_questions_are_found(told, store, question):
-    store.decide(SESSION, question.confirmation_id, approved=True)
+    store.decide(SESSION, Decision(confirmation_id=question.confirmation_id, approved=True))
     call = ToolCall(id="c2", name="rm", arguments={})
     waiting = store.ask(session_id=SESSION, message_id="m", call=call, call_index=1, turn_id="t1")
     [notice] = told(lambda notifier: notifier.find_open(store))

@@ -6,6 +6,7 @@ import os
 import msgspec
 import pytest
 
+from chat.approvals.confirmation import Decision
 from chat.errors import NoActiveTurn, ShuttingDown, TooManyTurns
 from chat.live_turn import LiveTurn
 from chat.service import ChatRequest, ChatService
@@ -198,7 +199,9 @@ async def test_a_turn_that_waits_for_an_approval_stays_and_can_be_resumed(make):
     assert [each.confirmation_id for each in await here.confirmations.pending(turn.session_id)] == [
         confirmation_id
     ]
-    await here.confirmations.decide(turn.session_id, confirmation_id, approved=True)
+    await here.confirmations.decide(
+        turn.session_id, Decision(confirmation_id=confirmation_id, approved=True)
+    )
     houses.model.say_text("3")
     resumed = await houses.chat.open(
         ChatRequest(turn=TurnRequest(), session_id=turn.session_id, ephemeral=True)
@@ -213,7 +216,9 @@ async def test_a_turn_that_nobody_approves_is_swept(make):
     houses = make(Calculator())
     turn, confirmation_id = await suspended(houses)
     here = await houses.chat.space_with(turn.session_id)
-    await here.confirmations.decide(turn.session_id, confirmation_id, approved=False)
+    await here.confirmations.decide(
+        turn.session_id, Decision(confirmation_id=confirmation_id, approved=False)
+    )
     await houses.tidy(age=3600)
     assert await houses.is_known(turn.session_id)
     await houses.tidy()

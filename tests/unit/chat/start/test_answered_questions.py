@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from chat.approvals import approver
-from chat.approvals.confirmation import read_moment
+from chat.approvals.confirmation import Decision, read_moment
 from chat.start.answered_questions import AnsweredQuestions
 from chat.start.turn_request import TurnRequest
 from chat.turn.state_machine import State
@@ -48,7 +48,9 @@ async def test_the_next_turn_has_the_request_of_the_first(house):
     house.turns.go_on()
     session_id, [question] = await suspended(house)
     house.model.say_text("Three.")
-    await house.confirmations.decide(session_id, question.confirmation_id, approved=True)
+    await house.confirmations.decide(
+        session_id, Decision(confirmation_id=question.confirmation_id, approved=True)
+    )
     assert [each.content for each in await told(house, session_id, 4)][2:] == ["3", "Three."]
     assert [each.options["temperature"] for each in house.model.requests] == [0.25, 0.25]
 
@@ -58,7 +60,9 @@ async def test_a_decision_that_nobody_noticed_is_found(house):
     answered = AnsweredQuestions(house.confirmation_store)
     find = lambda: list(answered.sessions(house.repository.load))  # noqa: E731
     assert await asyncio.to_thread(find) == []
-    await house.confirmations.decide(session_id, question.confirmation_id, approved=False)
+    await house.confirmations.decide(
+        session_id, Decision(confirmation_id=question.confirmation_id, approved=False)
+    )
     assert await asyncio.to_thread(find) == [session_id]
 
 
@@ -77,7 +81,9 @@ async def test_one_answer_of_two_starts_nothing_once_the_other_question_expires(
     session_id, [first, _] = await suspended(house, *calls)
     store = house.confirmation_store
     monkeypatch.setattr(store, "now", lambda: question_time(first, days=0.9))
-    await house.confirmations.decide(session_id, first.confirmation_id, approved=True)
+    await house.confirmations.decide(
+        session_id, Decision(confirmation_id=first.confirmation_id, approved=True)
+    )
     monkeypatch.setattr(store, "now", lambda: question_time(first, days=1.1))
     assert await house.confirmations.pending(session_id) == []
     session = await asyncio.to_thread(house.sessions.get, session_id)
@@ -87,7 +93,9 @@ async def test_one_answer_of_two_starts_nothing_once_the_other_question_expires(
 async def test_a_question_stays_as_long_as_its_answer_counts(house, monkeypatch):
     session_id, [question] = await suspended(house)
     store = house.confirmation_store
-    await house.confirmations.decide(session_id, question.confirmation_id, approved=True)
+    await house.confirmations.decide(
+        session_id, Decision(confirmation_id=question.confirmation_id, approved=True)
+    )
     monkeypatch.setattr(store, "now", lambda: question_time(question, days=1.5))
     assert await asyncio.to_thread(store.sweep, 0) == 0
     monkeypatch.setattr(store, "now", lambda: question_time(question, days=2.5))
@@ -102,11 +110,15 @@ async def test_a_turn_of_which_calls_are_open_still_goes_on_by_itself_alone(hous
     house.turns.go_on()
     calls = [call("c1", a=1, b=2), call("c2", a=3, b=4)]
     session_id, [first, second] = await suspended(house, *calls)
-    await house.confirmations.decide(session_id, first.confirmation_id, approved=True)
+    await house.confirmations.decide(
+        session_id, Decision(confirmation_id=first.confirmation_id, approved=True)
+    )
     assert len(await house.confirmations.pending(session_id)) == 1
     assert len(await told(house, session_id, 2)) == 2
     house.model.say_text("Both.")
-    await house.confirmations.decide(session_id, second.confirmation_id, approved=True)
+    await house.confirmations.decide(
+        session_id, Decision(confirmation_id=second.confirmation_id, approved=True)
+    )
     contents = [each.content for each in await told(house, session_id, 5)]
     assert contents[2:] == ["3", "7", "Both."]
 
@@ -134,7 +146,9 @@ async def test_a_result_that_another_process_saved_does_not_keep_the_other_call_
     await added(house, session_id, result)
     house.turns.go_on()
     house.model.say_text("Both.")
-    await house.confirmations.decide(session_id, second.confirmation_id, approved=True)
+    await house.confirmations.decide(
+        session_id, Decision(confirmation_id=second.confirmation_id, approved=True)
+    )
     contents = [each.content for each in await told(house, session_id, 5)]
     assert contents[2:] == ["3", "7", "Both."]
 
@@ -143,7 +157,9 @@ async def test_a_turn_that_can_not_begin_is_tried_until_it_has(house):
     session_id, [question] = await suspended(house)
     answered = AnsweredQuestions(house.confirmation_store)
     find = lambda: list(answered.sessions(house.repository.load))  # noqa: E731
-    await house.confirmations.decide(session_id, question.confirmation_id, approved=True)
+    await house.confirmations.decide(
+        session_id, Decision(confirmation_id=question.confirmation_id, approved=True)
+    )
     for _ in range(2):  # the process that had its claim is not known to be dead yet, say
         assert await asyncio.to_thread(find) == [session_id]
     house.turns.go_on()
@@ -164,8 +180,12 @@ async def test_calls_of_a_client_wait_for_their_client(house):
     )
     house.model.say_text("Three.")
     agents = await asyncio.to_thread(ask)
-    await house.confirmations.decide(session_id, question.confirmation_id, approved=True)
-    await house.confirmations.decide(session_id, agents.confirmation_id, approved=True)
+    await house.confirmations.decide(
+        session_id, Decision(confirmation_id=question.confirmation_id, approved=True)
+    )
+    await house.confirmations.decide(
+        session_id, Decision(confirmation_id=agents.confirmation_id, approved=True)
+    )
     await told(house, session_id, 4)
     left = ToolCall(id="c2", name="look", arguments={}, client_side=True)
     message = AssistantMessage(

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import asdict
 
 from chat.approvals.approver import Approver, NobodyToApprove
 from chat.approvals.confirmation import Decision
@@ -148,7 +147,9 @@ async def test_a_denied_call_has_its_result_if_its_round_is_stopped(house, shelf
     results = {m.tool_call_id: m.error_code for m in messages if isinstance(m, ToolMessage)}
     assert results == {"c1": None, "c2": "TOOL_EXECUTION_DENIED"}
     with pytest.raises(ConfirmationAlreadyDecided):
-        await house.confirmations.decide(session_id, second.confirmation_id, approved=True)
+        await house.confirmations.decide(
+            session_id, Decision(confirmation_id=second.confirmation_id, approved=True)
+        )
     assert shelf.ran == [{"path": "a"}]
 
 
@@ -163,7 +164,7 @@ def store(tmp_path, clock):
 
 
 def accept(store, decision, **how):
-    return store.decide(SESSION, **asdict(decision), repeatable=True, **how)
+    return store.decide(SESSION, decision, repeatable=True, **how)
 
 
 def asked(store):
@@ -189,7 +190,10 @@ def test_a_denial_of_what_ran_is_refused(store):
 
 def test_a_protocol_that_can_not_change_arguments_agrees_to_those_that_were_approved(store):
     question = asked(store)
-    store.decide(SESSION, question.confirmation_id, approved=True, arguments={"path": "b"})
+    store.decide(
+        SESSION,
+        Decision(confirmation_id=question.confirmation_id, approved=True, arguments={"path": "b"}),
+    )
     accept(store, yes(question))
     for arguments in (None, {"path": "c"}):
         with pytest.raises(ConfirmationAlreadyDecided):

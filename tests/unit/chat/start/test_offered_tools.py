@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from chat.approvals.confirmation import Decision
 from chat.start.offered_tools import offered_tools
 from chat.start.turn_request import TurnRequest
 from models_app.language_model import Finished
@@ -111,7 +112,9 @@ async def test_an_open_call_runs_although_nothing_is_offered_and_asks_first(hous
     house.model.say([call("c1", "add", a=1, b=2)], [DONE])
     await run(house, session_id, TurnRequest(message="Hello!", approvals="suspend"))
     [asked] = await house.confirmations.pending(session_id)
-    await house.confirmations.decide(session_id, asked.confirmation_id, approved=True)
+    await house.confirmations.decide(
+        session_id, Decision(confirmation_id=asked.confirmation_id, approved=True)
+    )
     house.model.say_text("3")
     await run(house, session_id, TurnRequest(tool_choice="none", approvals="suspend"))
     assert offered(house.model.requests[1]) == []

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from chat.approvals.approver import Approver, NobodyToApprove
-from chat.approvals.confirmation import Confirmation
+from chat.approvals.confirmation import Confirmation, Decision
 from chat.approvals.decided_calls import DecidedCall
 from chat.approvals.store import ConfirmationStore
 from chat.stream.events import ToolConfirmationRequired
@@ -73,7 +73,9 @@ class Turn:
             if isinstance(event, ToolConfirmationRequired):
                 self.asked.append(event)
                 if (answer := self.answer(event)) is not None:
-                    self.store.decide(SESSION, event.confirmation_id, **answer)
+                    self.store.decide(
+                        SESSION, Decision(confirmation_id=event.confirmation_id, **answer)
+                    )
 
     async def step(self, name: str) -> None:
         self.steps.append(name)
@@ -198,7 +200,10 @@ async def test_without_a_listener_the_call_goes_on_in_a_later_turn(records: Memo
 
     second = Turn(records, "turn_2", mode="suspend")
     [question] = second.store.left_open(SESSION, MESSAGE)
-    second.store.decide(SESSION, question.confirmation_id, approved=True, content={"size": "s"})
+    second.store.decide(
+        SESSION,
+        Decision(confirmation_id=question.confirmation_id, approved=True, content={"size": "s"}),
+    )
     shop = Shop(DONE)
 
     assert await second.call(shop, [question]) == DONE
@@ -230,11 +235,11 @@ async def test_a_turn_waits_until_every_call_has_its_answer(records: MemoryRecor
         await asyncio.sleep(0)
     first, second = turn.asked
 
-    turn.store.decide(SESSION, first.confirmation_id, approved=True)
+    turn.store.decide(SESSION, Decision(confirmation_id=first.confirmation_id, approved=True))
     turn.approver.notice()
     await asyncio.wait(calling, return_when=asyncio.FIRST_COMPLETED)
     assert turn.approver.servers.unheard.is_set()
-    turn.store.decide(SESSION, second.confirmation_id, approved=True)
+    turn.store.decide(SESSION, Decision(confirmation_id=second.confirmation_id, approved=True))
     turn.approver.notice()
     await asyncio.wait(calling)
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from chat.approvals.confirmation import Decision
 from chat.approvals.store import CONFIRMATION_RECORDS, KINDS, ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationExpired
 from cluster_app.redis.records import RedisRecords
@@ -90,7 +91,9 @@ def test_an_approval_is_given_once_and_used_once_wherever_it_is_tried(nodes):
 
     def approve(number):
         try:
-            nodes[number % 2].decide(SESSION, question.confirmation_id, approved=True)
+            nodes[number % 2].decide(
+                SESSION, Decision(confirmation_id=question.confirmation_id, approved=True)
+            )
         except ConfirmationAlreadyDecided:
             return False
         return True

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
+from chat.approvals.confirmation import Decision
 from chat.approvals.service import ConfirmationService
 from chat.approvals.store import ConfirmationStore
 from dialects_app.ag_ui.body import RunIn
@@ -268,7 +269,8 @@ async def test_a_long_history_is_not_gone_through_on_the_event_loop(
     calls = [msgspec.structs.replace(mine, id=f"c{number}") for number in range(3000)]
     [question, *_] = await asyncio.to_thread(waiting, sessions, store, CALL)
     if answered:
-        await asyncio.to_thread(store.decide, SESSION, question.confirmation_id, approved=False)
+        denial = Decision(confirmation_id=question.confirmation_id, approved=False)
+        await asyncio.to_thread(store.decide, SESSION, denial)
     session = await asyncio.to_thread(sessions.get, SESSION)
     asking = msgspec.structs.replace(session.messages[1], tool_calls=tuple(calls))
     history = Watched((*[session.messages[0]] * 3000, asking))

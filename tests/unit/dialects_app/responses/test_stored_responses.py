@@ -6,6 +6,7 @@ from contextlib import suppress
 import msgspec
 import pytest
 
+from chat.approvals.confirmation import Decision
 from chat.start.turn_request import TurnRequest
 from dialects_app.responses.errors import ResponseNotFound
 from dialects_app.responses.record import SEALED_REASONING, ResponseRecord
@@ -84,7 +85,9 @@ async def test_a_response_that_asks_is_the_same_with_and_without_its_events(hous
     assert await as_saved(house, kept, name) == found
     for item in found["output"][1:]:
         asked = read_item_id(item["id"])
-        await house.confirmations.decide(asked.session_id, asked.name, approved=True)
+        await house.confirmations.decide(
+            asked.session_id, Decision(confirmation_id=asked.name, approved=True)
+        )
     house.model.say([TextDelta("All is noted.")], [DONE])
     after = await run(house, name[5:15], GO_ON)
     resumed = await kept.get(after)
