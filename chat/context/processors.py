@@ -185,12 +185,7 @@ def with_summary(
     record = f"{SUMMARY_HEADING}\n<summary>\n{_SUMMARY_TAG.sub('', summary)}\n</summary>"
     if expands:
         record += f"\n{SUMMARY_EXPANDS}"
-    first = messages[0] if messages else None
-    if isinstance(first, SystemMessage):
-        prompt = msgspec.structs.replace(first, content=f"{first.content}\n\n{record}")
-        return [prompt, *messages[1:]]
-    timestamp = first.timestamp if first else ""
-    return [SystemMessage(content=record, message_id="", timestamp=timestamp), *messages]
+    return _with_system_text(messages, record, "")
 
 
 def with_instructions(messages: Sequence[Message], instructions: str) -> list[Message]:
@@ -200,17 +195,18 @@ def with_instructions(messages: Sequence[Message], instructions: str) -> list[Me
 
     The message that holds them has an id, so that no provider adds a prompt of the model's own.
     """
+    return _with_system_text(messages, instructions, INSTRUCTIONS_ID)
+
+
+def _with_system_text(messages: Sequence[Message], text: str, message_id: str) -> list[Message]:
+    """Return the messages with a text at the end of the system prompt, or as one with that id."""
     first = messages[0] if messages else None
     if isinstance(first, SystemMessage):
-        prompt = msgspec.structs.replace(
-            first,
-            content=f"{first.content}\n\n{instructions}",
-            message_id=first.message_id or INSTRUCTIONS_ID,
-        )
+        whole, message_id = f"{first.content}\n\n{text}", first.message_id or message_id
+        prompt = msgspec.structs.replace(first, content=whole, message_id=message_id)
         return [prompt, *messages[1:]]
     timestamp = first.timestamp if first else ""
-    made = SystemMessage(content=instructions, message_id=INSTRUCTIONS_ID, timestamp=timestamp)
-    return [made, *messages]
+    return [SystemMessage(content=text, message_id=message_id, timestamp=timestamp), *messages]
 
 
 def _cut(

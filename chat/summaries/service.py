@@ -4,15 +4,15 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from chat.errors import SummaryNotFound, SummaryNotPossible
 from chat.storage.task_queue import TaskQueue
-from chat.summaries.due import DueSummaries
 from chat.summaries.failures import SummaryFailure, SummaryFailures
 from chat.summaries.models import SummaryModels
 from chat.summaries.prompt import (
@@ -30,7 +30,12 @@ from sessions_app.errors import MochiError, SessionBusy, SessionNotFound
 from sessions_app.ids_and_clock import utc_now
 from sessions_app.labels import wants_title
 from sessions_app.messages import AssistantMessage
-from sessions_app.session import Session, require_known_format, with_metadata
+from sessions_app.session import (
+    Session,
+    has_known_format,
+    require_known_format,
+    with_metadata,
+)
 from sessions_app.store.repository import SessionRepository
 
 logger = logging.getLogger(__name__)
@@ -43,6 +48,7 @@ PATIENCE_SECONDS = 600.0
 always one it would never be written."""
 
 TOLERANCE_SECONDS = 0.5
+CLOCK_TOLERANCE_SECONDS = 10.0
 OVERDUE_SECONDS = 10.0
 QUEUED_AT_ONCE = 50
 GATHER_SECONDS = 0.5
@@ -88,7 +94,7 @@ class SummaryService:
         self._queue = queue
         self._failures = failures
         self._interval_seconds = interval_seconds
-        self._due = DueSummaries(repository, now=now)
+        self._now = now
         self._answered: dict[str, None] = {}
         self._queueing: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
@@ -139,7 +145,7 @@ class SummaryService:
             self._found.clear()
             self._failures.end_attempts()
         late = -math.inf if worker_is_new else self._interval_seconds + OVERDUE_SECONDS
-        due_sessions = self._due.older_than(late)
+        due_sessions = self._due_for(late)
         self._found = {key: found for key, found in self._found.items() if key in due_sessions}
         queued = 0
         for session_id, due in due_sessions.items():
@@ -148,7 +154,7 @@ class SummaryService:
             waits = before == found and time.monotonic() < until
             if waits or queued >= QUEUED_AT_ONCE or not self._failures.may_try(session_id, due):
                 continue
-            delay = max(self._interval_seconds - self._due.age_of(due), 0.0)
+            delay = max(self._interval_seconds - self._age_of(due), 0.0)
             if self._queue.add(TASK, session_id, delay_seconds=delay):
                 self._found[session_id] = (found, time.monotonic() + QUEUED_AGAIN_SECONDS)
                 queued += 1
@@ -159,8 +165,8 @@ class SummaryService:
         if not self.enabled:
             return 0.0
         waits = [
-            self._due.age_of(due) - self._interval_seconds
-            for session_id, due in self._due.older_than(self._interval_seconds).items()
+            self._age_of(due) - self._interval_seconds
+            for session_id, due in self._due_for(self._interval_seconds).items()
             if self._failures.may_try(session_id, due)
         ]
         return max(filter(math.isfinite, waits), default=0.0)
@@ -204,7 +210,7 @@ class SummaryService:
             return "nothing is due"
         if self._writer.is_busy(session.session_id):
             return "a turn runs"
-        if self._due.age_of(due) < self._interval_seconds - TOLERANCE_SECONDS:
+        if self._age_of(due) < self._interval_seconds - TOLERANCE_SECONDS:
             return "the session is not quiet yet"
         if not self._failures.may_try(session.session_id, due, alone=True):
             return "it failed before"
@@ -363,4 +369,26 @@ class SummaryService:
     def _is_patient(self, session: Session) -> bool:
         """Return whether its summary still gives way to turns, not being due for long."""
         due = session.metadata.summary_due
-        return due is not None and self._due.age_of(due) <= PATIENCE_SECONDS
+        return due is not None and self._age_of(due) <= PATIENCE_SECONDS
+
+    def _due_for(self, seconds: float) -> Mapping[str, str]:
+        """Return the sessions whose summaries are due for so long, and since when. Blocks."""
+        return {
+            metadata.session_id: metadata.summary_due
+            for metadata in self._repository.list().sessions
+            if metadata.summary_due is not None
+            and has_known_format(metadata)
+            and self._age_of(metadata.summary_due) >= seconds
+        }
+
+    def _age_of(self, timestamp: str) -> float:
+        """Return the seconds since then; a time that makes no sense is long ago."""
+        try:
+            then = datetime.fromisoformat(timestamp)
+        except ValueError:
+            return math.inf
+        if then.tzinfo is None:
+            then = then.replace(tzinfo=UTC)
+        age = (datetime.fromisoformat(self._now()) - then).total_seconds()
+        # A clock that was set back must not keep a summary for ever.
+        return age if age > -CLOCK_TOLERANCE_SECONDS else math.inf

@@ -99,12 +99,15 @@ class FileJournalWriter:
         header: str = "",
         alone: bool = False,
     ) -> None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._path = path
+        self._is_name_durable = False
+        self._open(header, alone)
+
+    def _open(self, header: str, alone: bool) -> None:
+        path, flags = self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         if header:
             flags |= os.O_CREAT | os.O_EXCL
         self._fd = os.open(path, flags, PRIVATE_FILE)
-        self._path = path
-        self._is_name_durable = False
         if not alone:
             hold(self._fd)
         while alone and not try_hold(self._fd):  # who only looks holds it for a moment, too
@@ -169,40 +172,29 @@ class FileJournalWriter:
             self._fd = -1
 
 
-class TakenOverJournal:
+class TakenOverJournal(FileJournalWriter):
     """Appends to a file whose writer died, after removing an incomplete last line.
 
-    No fencing is needed: the lock shows that the writer's process is dead.
+    The file is opened with the first lines. No fencing is needed: the lock shows that the writer's
+    process is dead.
     """
 
-    is_synchronous = True
+    __slots__ = ()
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._writer: FileJournalWriter | None = None
+    def _open(self, header: str, alone: bool) -> None:  # noqa: ARG002 - there is a header
+        self._fd = -1
 
     def append(self, lines: str, kept: Callable[[], None] = do_nothing) -> None:
         """Write whole lines."""
-        if self._writer is None:
+        if self._fd < 0:
             cut_torn_line(self._path)
-            self._writer = FileJournalWriter(self._path)
-        self._writer.append(lines, kept)
-
-    def on_failure(self, call: Callable[[OSError], None]) -> None:
-        """Ignore the callback: ``append`` raises errors itself."""
-
-    async def flushed(self) -> None:
-        """Return immediately: appended lines are stored already."""
+            super()._open("", False)
+        super().append(lines, kept)
 
     def sync(self) -> None:
         """Sync the file to disk."""
-        if self._writer is not None:
-            self._writer.sync()
-
-    def close(self) -> None:
-        """Close the file; closing twice is harmless."""
-        if self._writer is not None:
-            self._writer.close()
+        if self._fd >= 0:
+            super().sync()
 
 
 def cut_torn_line(path: str) -> None:
