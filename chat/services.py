@@ -39,7 +39,7 @@ from chat.storage.task_queue import TaskQueue, TasksOfOwner
 from chat.summaries.failures import SummaryFailures
 from chat.summaries.models import SummaryModels
 from chat.summaries.service import SummaryService
-from chat.summaries.writer import SummaryWriter, WantedModels
+from chat.summaries.writer import SummaryWriter
 from chat.turn.job import ToolLimits
 from chat.turn.observer import TURN_LOG, TurnObserver, TurnObservers
 from chat.work_threads import FILE_THREADS, OBJECT_THREADS, WorkThreads
@@ -267,9 +267,6 @@ def _sessions(services: Services) -> SessionManager:
 def _summaries(services: Services) -> SummaryService:
     settings, models = services.get(ChatSettings), services.get(ModelCatalogue)
     storage = people_storage(services)
-    wanted = WantedModels(
-        storage.repository, models.is_of_ollama, storage.confirmation_store.pending
-    )
     directory = settings.resolved_state_dir / "summaries"
     failures = services.get(RecordStores).open(
         directory, "summaries", durable=False, owner=settings.owner
@@ -279,7 +276,8 @@ def _summaries(services: Services) -> SummaryService:
         writer=SummaryWriter(
             storage.repository,
             partial(ask_for_json, models),
-            wanted,
+            answers_one_by_one=models.is_of_ollama,
+            pending=storage.confirmation_store.pending,
             window_of=services.get(ContextWindows).of_summary,
         ),
         models=SummaryModels(

@@ -13,10 +13,6 @@ from sessions_app.store.repository import SessionRepository
 logger = logging.getLogger(__name__)
 
 
-def _nothing(session: Session) -> None:
-    """Do nothing."""
-
-
 class EphemeralSessions:
     """Removes the sessions of one storage with all their data. All calls block.
 
@@ -33,7 +29,7 @@ class EphemeralSessions:
         repository: SessionRepository,
         journal: TurnJournal,
         confirmation_store: ConfirmationStore,
-        forget_more: Callable[[Session], None] = _nothing,
+        forget_more: Callable[[Session], None],
     ) -> None:
         self._repository = repository
         self._journal = journal

@@ -1,6 +1,5 @@
 """Replays a turn from its journal: the one place that interprets the entries. Pure."""
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
@@ -36,8 +35,7 @@ from chat.stream.events import (
     TurnStarted,
 )
 from chat.stream.notes import HandedOver, JobNoted, Note, Resumed, RoundBegan, Stopped, Suspended
-from sessions_app.decoding import NO_JSON, convert_to, decoder_of
-from sessions_app.surrogates import join_surrogates, mend_json
+from sessions_app.decoding import NO_JSON, decoder_of
 
 _READ: tuple[type[Event | Note], ...] = (
     TurnStarted,
@@ -70,7 +68,6 @@ CallEvent = (
     | AgentToolCall
     | AgentToolResult
 )
-_KINDS = {kind.event: kind for kind in _READ}
 _DECODERS = {kind.event: decoder_of(kind) for kind in _READ}
 
 
@@ -325,7 +322,7 @@ def replay(entries: Iterable[Entry]) -> ReplayedTurn:
 
 def is_sound(entry: Entry) -> bool:
     """Return whether the entry is valid; entries that no replay needs count as valid."""
-    return entry.event not in _KINDS or _read(entry) is not None
+    return entry.event not in _DECODERS or _read(entry) is not None
 
 
 def _read(entry: Entry) -> Event | Note | None:
@@ -336,21 +333,10 @@ def _read(entry: Entry) -> Event | Note | None:
     try:
         return decoder.decode(entry.data)
     except NO_JSON:
-        pass
-    try:  # halves of characters, which older servers wrote down
-        return convert_to(_with_halves(entry.data), _KINDS[entry.event])
-    except (ValueError, RecursionError):  # which msgspec's errors are
         return None
-
-
-def _with_halves(data: msgspec.Raw) -> object:
-    value = json.loads(bytes(data))
-    if isinstance(value, dict) and isinstance(value.get("content"), str):
-        return value  # its other half may be in the next entry
-    return mend_json(value)
 
 
 def _trimmed(pieces: Sequence[str]) -> str:
     """Return a text as it is saved: only a last piece of nothing but white space is kept."""
-    text = join_surrogates("".join(pieces)).lstrip()
+    text = "".join(pieces).lstrip()
     return text if pieces and pieces[-1].isspace() else text.rstrip()

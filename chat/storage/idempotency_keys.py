@@ -133,7 +133,6 @@ class IdempotencyKeys:
         records: The records, with names like ``KEY_RECORDS``.
         owners: Tells which processes are alive.
         clock: Returns the Unix time, the same for all processes.
-        hold_seconds: The time for which a key is held at most.
     """
 
     def __init__(
@@ -142,12 +141,10 @@ class IdempotencyKeys:
         *,
         owners: Owners,
         clock: Callable[[], float] = time.time,
-        hold_seconds: float = HOLD_SECONDS,
     ) -> None:
         self._records = records
         self._owners = owners
         self._clock = clock
-        self._hold_seconds = hold_seconds
         self._ended: set[str] = set()
 
     def take(self, key: str, fingerprint: str) -> HeldKey | KeyRecord:
@@ -217,7 +214,7 @@ class IdempotencyKeys:
 
     def hold_end(self) -> float:
         """Return until when a key is held that is taken or kept now (Unix time)."""
-        return self._clock() + self._hold_seconds
+        return self._clock() + HOLD_SECONDS
 
     def replace(self, name: str, current: KeyRecord, new: KeyRecord) -> bool:
         """Replace a record if it is unchanged; return whether it was."""

@@ -105,8 +105,13 @@ class JournalWriter(Protocol):
         """Stop writing; the journal stays readable. Closing twice is harmless."""
 
 
-class JournalReader(Protocol):
-    """Reads journals of this and other processes. All calls but ``watch`` block."""
+class TurnJournal(Protocol):
+    """Stores journals. All calls but ``watch`` block for milliseconds: call them from a thread.
+
+    The storage may also have journals of other or newer servers. Those are left alone, and are
+    listed by ``all_turns`` only. What is unreadable of dead writers' journals is set aside, and
+    stays until the session is deleted.
+    """
 
     def read(self, session_id: str, turn_id: str, position: int = 0) -> JournalSlice:
         """Return whole entries from a position on (0 is the beginning), notes included.
@@ -142,13 +147,6 @@ class JournalReader(Protocol):
         that was writing them.
         """
 
-
-class JournalQuarantine(Protocol):
-    """Moves unreadable parts of dead writers' journals to a quarantine. All calls block.
-
-    What is there stays until the session is deleted.
-    """
-
     def adopt(self, session_id: str, turn_id: str) -> None:
         """Treat a dead turn's journal as one of this server, because its claim is."""
 
@@ -174,14 +172,6 @@ class JournalQuarantine(Protocol):
 
     def broken(self) -> Sequence[str]:
         """Return where quarantined journals and lines are, as text for people."""
-
-
-class TurnJournal(JournalReader, JournalQuarantine, Protocol):
-    """Stores journals. All calls but ``watch`` block for milliseconds: call them from a thread.
-
-    The storage may also have journals of other or newer servers. Those are left alone, and are
-    listed by ``all_turns`` only.
-    """
 
     def open(self, session_id: str, turn_id: str, *, owner: str) -> JournalWriter:
         """Create the journal of a new turn for the process that owns its claim.

@@ -34,69 +34,17 @@ class SummaryPreempted(Exception):
     """Raised when a turn of another session wants the model."""
 
 
-class WantedModels:
-    """Finds out whether turns of any process run on a model. All calls block.
+class SummaryWriter:
+    """Asks models for summaries, and finds out whether turns of any process want the models.
 
     A turn's claim and its questions are seen from every process, so turns need not say anything.
     That it runs tools just now, and leaves the model alone, can't be seen.
 
     Args:
         repository: The sessions, with their claims.
+        ask: Gets a structured answer out of a model.
         answers_one_by_one: Whether requests for a model wait for each other (Ollama's do).
         pending: Returns the questions of a session that wait for an answer.
-    """
-
-    def __init__(
-        self,
-        repository: SessionRepository,
-        answers_one_by_one: Callable[[str], bool],
-        pending: Callable[[str], Sequence[Confirmation]],
-    ) -> None:
-        self._repository = repository
-        self._answers_one_by_one = answers_one_by_one
-        self._pending = pending
-        self._models: dict[str, str | None] = {}
-
-    def is_wanted(self, model: str, *, but_not_by: str) -> bool:
-        """Return whether a turn of any session but this one runs on the model."""
-        if not self._answers_one_by_one(model):
-            return False
-        turns = {
-            claim.turn_id: claim.session_id
-            for claim in self._repository.claims()
-            if claim.alive and claim.session_id != but_not_by
-        }
-        self._models = {turn_id: name for turn_id, name in self._models.items() if turn_id in turns}
-        for turn_id, session_id in turns.items():
-            if turn_id not in self._models:
-                self._models[turn_id] = self._model_of(session_id)
-        wanted = bare_name(model)
-        return any(
-            self._models[turn_id] == wanted and not self._waits_for_person(session_id, turn_id)
-            for turn_id, session_id in turns.items()
-        )
-
-    def _waits_for_person(self, session_id: str, turn_id: str) -> bool:
-        """Return whether the turn only waits; while an agent asks, other agents may run."""
-        return any(
-            question.turn_id == turn_id and question.agent_name is None
-            for question in self._pending(session_id)
-        )
-
-    def _model_of(self, session_id: str) -> str | None:
-        try:
-            return bare_name(self._repository.load(session_id).metadata.model)
-        except MochiError:
-            return None
-
-
-class SummaryWriter:
-    """Asks models for summaries.
-
-    Args:
-        repository: The sessions.
-        ask: Gets a structured answer out of a model.
-        models: Finds out which models turns of other sessions wait for.
         window_of: Returns the context window for a model's summary of a session.
     """
 
@@ -104,14 +52,17 @@ class SummaryWriter:
         self,
         repository: SessionRepository,
         ask: Ask,
-        models: WantedModels,
         *,
+        answers_one_by_one: Callable[[str], bool],
+        pending: Callable[[str], Sequence[Confirmation]],
         window_of: Callable[[Session, str], Awaitable[int | None]],
     ) -> None:
         self._window_of = window_of
         self._repository = repository
         self._ask_model = ask
-        self._models = models
+        self._answers_one_by_one = answers_one_by_one
+        self._pending = pending
+        self._models: dict[str, str | None] = {}
         self._has_warned = False
 
     async def write(
@@ -168,8 +119,36 @@ class SummaryWriter:
         return claim is not None and claim.alive
 
     def is_wanted(self, model: str, *, but_not_by: str) -> bool:
-        """Return whether a turn of any session but this one wants the model. Blocks."""
-        return self._models.is_wanted(model, but_not_by=but_not_by)
+        """Return whether a turn of any session but this one runs on the model. Blocks."""
+        if not self._answers_one_by_one(model):
+            return False
+        turns = {
+            claim.turn_id: claim.session_id
+            for claim in self._repository.claims()
+            if claim.alive and claim.session_id != but_not_by
+        }
+        self._models = {turn_id: name for turn_id, name in self._models.items() if turn_id in turns}
+        for turn_id, session_id in turns.items():
+            if turn_id not in self._models:
+                self._models[turn_id] = self._model_of(session_id)
+        wanted = bare_name(model)
+        return any(
+            self._models[turn_id] == wanted and not self._waits_for_person(session_id, turn_id)
+            for turn_id, session_id in turns.items()
+        )
+
+    def _waits_for_person(self, session_id: str, turn_id: str) -> bool:
+        """Return whether the turn only waits; while an agent asks, other agents may run."""
+        return any(
+            question.turn_id == turn_id and question.agent_name is None
+            for question in self._pending(session_id)
+        )
+
+    def _model_of(self, session_id: str) -> str | None:
+        try:
+            return bare_name(self._repository.load(session_id).metadata.model)
+        except MochiError:
+            return None
 
     async def _ask(self, session: Session, model: str) -> ConversationSummary:
         """Ask the model, with less of the conversation where it can't hold what was estimated."""

@@ -11,7 +11,6 @@ servers that share a data directory need not share their sessions. Journals of o
 header and belong to the server that has their session (docs/decisions/0026).
 """
 
-import json
 import logging
 import os
 import re
@@ -40,7 +39,7 @@ from chat.storage.files.journal_file import (
 from chat.storage.files.unreadable import copy_aside, move_aside, set_lines_aside
 from chat.storage.files.watcher import PathWatcher
 from chat.storage.journal import END_LINE, PASSAGE_BYTES, Entry, JournalSlice, JournalWriter
-from sessions_app.decoding import convert_to, decoder_of
+from sessions_app.decoding import decoder_of
 from sessions_app.ids_and_clock import is_session_id
 from sessions_app.store.atomic import make_private_directory, open_regular, raise_if_unwritable
 from sessions_app.store.holder import is_held
@@ -312,18 +311,5 @@ def _entry_of(line: bytes) -> Entry | None:
     try:
         entry = _decode(line)
     except msgspec.MsgspecError:
-        return _entry_with_halves(line)
-    return entry if bytes(entry.data).startswith(b"{") else None
-
-
-def _entry_with_halves(line: bytes) -> Entry | None:
-    """Decode an entry with a lone surrogate in its text, as older servers wrote it."""
-    if b"\\u" not in line:
-        return None
-    try:
-        raw = json.loads(line)
-        data = msgspec.Raw(json.dumps(raw.pop("data"), separators=(",", ":")).encode("ascii"))
-        entry = convert_to({**raw, "data": data}, Entry)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return entry if bytes(entry.data).startswith(b"{") else None

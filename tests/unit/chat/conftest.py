@@ -229,7 +229,10 @@ class House:
         )
         self.signals = FileSignals(kept / "signals", WATCHER)
         self.ephemeral = EphemeralSessions(
-            repository=repository, journal=self.journal, confirmation_store=self.confirmation_store
+            repository=repository,
+            journal=self.journal,
+            confirmation_store=self.confirmation_store,
+            forget_more=lambda _: None,
         )
         self.remote = RemoteTurns(
             repository=repository,

@@ -8,7 +8,7 @@ from chat.summaries.failures import SummaryFailures
 from chat.summaries.models import SummaryModels
 from chat.summaries.prompt import with_summary_due
 from chat.summaries.service import SummaryService
-from chat.summaries.writer import SummaryWriter, WantedModels
+from chat.summaries.writer import SummaryWriter
 from models_app.catalogue import ModelListing
 from models_app.errors import ModelNotFound
 from models_app.language_model import ModelInfo
@@ -66,7 +66,7 @@ class Claims:
     """The sessions, with claims of a test's own."""
 
     def __init__(self, repository, claims):
-        self.load = repository.load
+        self.load, self.claim_of = repository.load, repository.claim_of
         self.claims = lambda: claims
 
 
@@ -108,11 +108,7 @@ class House:
         self.failures = SummaryFailures(failures, clock=lambda: self.clock[0])
         records = FileRecords(data_dir / ".mochi" / "asked", names=CONFIRMATION_RECORDS)
         self.confirmation_store = ConfirmationStore(records, timeout_seconds=60)
-        self.wanted = WantedModels(
-            self.repository,
-            lambda model: not model.startswith("openai:"),
-            self.confirmation_store.pending,
-        )
+        self.claims = self.repository
         self.service = self.build()
 
     async def loaded_window(self, model):
@@ -123,9 +119,10 @@ class House:
             **{
                 "repository": self.repository,
                 "writer": SummaryWriter(
-                    self.repository,
+                    self.claims,
                     self.answers.ask,
-                    self.wanted,
+                    answers_one_by_one=lambda model: not model.startswith("openai:"),
+                    pending=self.confirmation_store.pending,
                     window_of=ContextWindows(models=self).of_summary,
                 ),
                 "models": SummaryModels(

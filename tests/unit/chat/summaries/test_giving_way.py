@@ -9,7 +9,6 @@ import pytest
 
 from chat.summaries.prompt import ANSWER_TOKENS
 from chat.summaries.service import GAVE_WAY_SECONDS
-from chat.summaries.writer import WantedModels
 from models_app.catalogue import ModelCatalogue
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.structured import ask_for_json
@@ -100,9 +99,7 @@ async def test_a_dead_turn_wants_no_model(house):
     claim_session(house.repository, other, "turn2")
     claim = house.repository.claim_of(other)
     dead = msgspec.structs.replace(claim, alive=False)
-    house.wanted = WantedModels(
-        Claims(house.repository, [dead]), lambda model: True, house.confirmation_store.pending
-    )
+    house.claims = Claims(house.repository, [dead])
     assert await house.run(session_id, house.build()) == "done"
 
 

@@ -7,12 +7,11 @@ from unittest.mock import patch
 
 import pytest
 
-from chat.remote.replay import is_sound, replay
+from chat.remote.replay import is_sound
 from chat.start.turn_request import TurnRequest
 from chat.storage.files import unreadable as aside
 from chat.storage.files.journal_file import TakenOverJournal
 from chat.storage.files.journals import FileTurnJournal
-from chat.storage.journal import line
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.messages import INTERRUPTED_RESULT, ToolCall
 from sessions_app.store import session_files
@@ -237,22 +236,3 @@ def test_putting_aside_writes_and_reads_through_no_link(tmp_path):
         kept = at.with_suffix(suffix)
         assert not kept.is_symlink()
         assert b"precious" not in kept.read_bytes()
-
-
-def test_halves_of_characters_in_older_journals_are_joined(tmp_path):
-    call = r'{"tool_name":"\ud83d","tool_call_id":"c","call_index":0,"arguments":{"\ude00":[]}}'
-    session_id, turn_id = "a1b2c3d4e5", "0199f3a2b4c50000abcd"
-    journal = FileTurnJournal(tmp_path)
-    writer = journal.open(session_id, turn_id, owner="me")
-    writer.append(line(0, "round", '{"message_id":"m"}'))
-    writer.append(line(1, "content_delta", r'{"content":"a\ud83d"}'))
-    writer.append(line(2, "content_delta", r'{"content":"\ude00b\ud83d"}'))
-    writer.append(line(3, "tool_call", call))
-    writer.close()
-    assert not journal.set_aside(session_id, turn_id, is_sound)
-    entries = journal.read(session_id, turn_id).entries
-    assert bytes(entries[1].data) == rb'{"content":"a\ud83d"}'
-    replayed = replay(entries)
-    assert replayed.text == "a\U0001f600b\ufffd"
-    [started] = replayed.started_calls
-    assert (started.tool_name, started.arguments) == ("\ufffd", {"\ufffd": []})
