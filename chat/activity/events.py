@@ -45,31 +45,28 @@ class SessionDeleted(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str
 
 
-class SessionTurnStarted(msgspec.Struct, frozen=True, kw_only=True):
+class _TurnChanged(msgspec.Struct, frozen=True, kw_only=True):
+    session_id: str
+    turn_id: str
+    session: ListedSession
+
+
+class SessionTurnStarted(_TurnChanged, frozen=True, kw_only=True):
     """A turn has begun."""
 
     event: ClassVar[str] = "turn_started"
-    session_id: str
-    turn_id: str
-    session: ListedSession
 
 
-class SessionTurnWaiting(msgspec.Struct, frozen=True, kw_only=True):
+class SessionTurnWaiting(_TurnChanged, frozen=True, kw_only=True):
     """A turn waits for a person's approval, or was suspended until there is one."""
 
     event: ClassVar[str] = "turn_waiting"
-    session_id: str
-    turn_id: str
-    session: ListedSession
 
 
-class SessionTurnEnded(msgspec.Struct, frozen=True, kw_only=True):
+class SessionTurnEnded(_TurnChanged, frozen=True, kw_only=True):
     """A turn has ended, however that was."""
 
     event: ClassVar[str] = "turn_ended"
-    session_id: str
-    turn_id: str
-    session: ListedSession
 
 
 class McpLoginChanged(msgspec.Struct, frozen=True, kw_only=True):

@@ -375,7 +375,7 @@ def events_of(questions: Sequence[Confirmation]) -> list[Event]:
 
 
 def _question(confirmation: Confirmation) -> ToolConfirmationRequired:
-    parts = ("server", "message", "schema", "url")
+    parts = ("agent_name", "reason", "server", "message", "schema", "url")
     asked = {name: value for name in parts if (value := getattr(confirmation, name)) is not None}
     return ToolConfirmationRequired(
         tool_name=confirmation.tool_name,
@@ -383,8 +383,6 @@ def _question(confirmation: Confirmation) -> ToolConfirmationRequired:
         call_index=confirmation.call_index,
         tool_call_id=confirmation.tool_call_id,
         confirmation_id=confirmation.confirmation_id,
-        agent_name=UNSET if confirmation.agent_name is None else confirmation.agent_name,
-        reason=UNSET if confirmation.reason is None else confirmation.reason,
         expires_at=confirmation.expires_at,
         kind=UNSET if confirmation.kind == "call" else confirmation.kind,
         secret_names=confirmation.secret_names or UNSET,

@@ -1,5 +1,6 @@
 """Encodes numbered events as server-sent events (WHATWG HTML section 9.2), and reads their ids."""
 
+import re
 from collections.abc import Sequence
 
 from chat.stream.numbered_event import NumberedEvent
@@ -11,6 +12,7 @@ HEARTBEAT = b": keep-alive\n\n"
 
 EVENT_ID_PATTERN = "^([0-9A-Za-z]+:[0-9]{1,12})?$"
 """The ids that ``read_event_id`` reads, and the empty one that a browser may send."""
+_EVENT_ID = re.compile(EVENT_ID_PATTERN, re.ASCII)
 
 
 def encode_frames(turn_id: str, events: Sequence[NumberedEvent]) -> bytes:
@@ -30,9 +32,7 @@ def encode_frames(turn_id: str, events: Sequence[NumberedEvent]) -> bytes:
 
 def read_event_id(value: str) -> tuple[str, int] | None:
     """Split an event id into turn and number; None when it is malformed."""
-    turn_id, separator, digits = value.rpartition(":")
-    if not separator or not turn_id.isalnum() or not turn_id.isascii():
+    if not value or not _EVENT_ID.fullmatch(value):
         return None
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 12:
-        return None
+    turn_id, _, digits = value.partition(":")
     return turn_id, int(digits)

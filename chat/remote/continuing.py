@@ -95,7 +95,7 @@ def plan(
         attempt=turn.resumes + 1,
         reason="server_stopped" if turn.was_handed_over else "process_died",
         last_number=turn.last_number,
-        first_message_id=turn.first_message_id,
+        first_message_id=turn.started.first_message_id,
         begun=shown.pop() if goes_on else None,
         discarded_id=turn.message_id if is_void else None,
         discarded=shown,
@@ -138,8 +138,8 @@ def _numbered(session: Session, turn: ReplayedTurn) -> tuple[Sequence[NumberedCa
     """Return the open calls with their numbers in the turn, and the number of the next call."""
     asked = [call for call, _ in calls_with_results(session.messages, turn.message_id or "")]
     numbers = dict(turn.call_numbers)
-    numbers |= {call.id: number for number, call in enumerate(asked, turn.first_call_index)}
-    free = itertools.count(max([turn.first_call_index - 1, *numbers.values()]) + 1)
+    numbers |= {call.id: number for number, call in enumerate(asked, turn.round.first_call_index)}
+    free = itertools.count(max([turn.round.first_call_index - 1, *numbers.values()]) + 1)
     calls = [
         NumberedCall(call=call, index=numbers[call.id] if call.id in numbers else next(free))
         for call in open_calls(session.messages)

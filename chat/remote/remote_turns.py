@@ -133,7 +133,7 @@ class RemoteTurns:
             state=str(state),
             started_at=claim.started_at,
             resumes=turn.resumes,
-            first_message_id=turn.first_message_id,
+            first_message_id=turn.started.first_message_id,
         )
 
     async def cancel(self, session_id: str, turn_id: str | None = None) -> CancelReport:

@@ -165,16 +165,6 @@ class ReplayedTurn(msgspec.Struct, kw_only=True):
         return self.started.turn_id
 
     @property
-    def model(self) -> str:
-        """The session's model."""
-        return self.started.model
-
-    @property
-    def first_message_id(self) -> str | None:
-        """The user message that it answers, or else its first answer."""
-        return self.started.first_message_id
-
-    @property
     def question_id(self) -> str | None:
         """The user message that it answers; None if it goes on after tool calls."""
         return self.started.user_message_id or None
@@ -188,11 +178,6 @@ class ReplayedTurn(msgspec.Struct, kw_only=True):
     def replaced_id(self) -> str | None:
         """The first message of the answer that it replaces, if any."""
         return self.round.replaced_id or None
-
-    @property
-    def first_call_index(self) -> int:
-        """The number of the first call of the newest answer."""
-        return self.round.first_call_index
 
     @property
     def text(self) -> str:
@@ -285,7 +270,7 @@ class ReplayedTurn(msgspec.Struct, kw_only=True):
             self.discarded.append(
                 ShownAnswer(
                     message_id=self.round.message_id,
-                    model=self.model,
+                    model=self.started.model,
                     text=text,
                     thinking=self.thinking,
                 )

@@ -90,7 +90,7 @@ def unsaved_answers(session: Session, turn: ReplayedTurn) -> list[ShownAnswer]:
     """
     newest = ShownAnswer(
         message_id=turn.message_id or "",
-        model=turn.model or session.metadata.model,
+        model=turn.started.model or session.metadata.model,
         text=turn.text,
         thinking=turn.thinking,
     )
@@ -175,7 +175,7 @@ def _unreported_client_calls(session: Session, turn: ReplayedTurn) -> list[tuple
         return []
     return [
         (call.id, call.name, number)
-        for number, (call, result) in enumerate(calls, turn.first_call_index)
+        for number, (call, result) in enumerate(calls, turn.round.first_call_index)
         if result is None and call.client_side
     ]
 
@@ -233,7 +233,7 @@ def missing_entries(session: Session, turn: ReplayedTurn, turn_id: str) -> Seque
     if text := unmark_cancelled(newest.content):
         events.append(ContentDelta(content=text))
     if turn.last_number:  # it may have begun with calls of an earlier turn
-        first = turn.first_call_index + len(answers[1].tool_calls)
+        first = turn.round.first_call_index + len(answers[1].tool_calls)
     else:
         first = sum(len(each.tool_calls) for each in answers[1:])
     began = RoundBegan(message_id=newest.message_id, model=newest.model, first_call_index=first)
@@ -282,7 +282,7 @@ def _last_events(
             call_index=number,
             tool_call_id=call.id,
         )
-        for number, (call, _) in enumerate(calls, turn.first_call_index)
+        for number, (call, _) in enumerate(calls, turn.round.first_call_index)
         if call.client_side and call.id not in turn.client_calls
     ]
     if turn.suspended is not None:

@@ -15,14 +15,12 @@ RENEWED_SECONDS = 5.0
 
 
 @asynccontextmanager
-async def held(
-    queue: TaskQueue, function: str, argument: str, *, renewed_seconds: float = RENEWED_SECONDS
-) -> AsyncGenerator[bool, None]:
+async def held(queue: TaskQueue, function: str, argument: str) -> AsyncGenerator[bool, None]:
     """Hold a call of a task, and yield whether it may run: not while another worker runs it."""
     if not await asyncio.to_thread(queue.hold, function, argument):
         yield False
         return
-    renewing = asyncio.create_task(_keep(queue, function, argument, renewed_seconds))
+    renewing = asyncio.create_task(_keep(queue, function, argument))
     try:
         yield True
     finally:
@@ -31,9 +29,9 @@ async def held(
         await asyncio.to_thread(_release, queue, function, argument)
 
 
-async def _keep(queue: TaskQueue, function: str, argument: str, seconds: float) -> None:
+async def _keep(queue: TaskQueue, function: str, argument: str) -> None:
     while True:
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(RENEWED_SECONDS)
         try:
             await asyncio.to_thread(queue.renew, function, argument)
         except MochiError as error:  # at worst another worker does the same, and one result is kept

@@ -107,7 +107,7 @@ def test_what_can_not_be_read_is_passed_over_and_what_is_not_known_is_sound():
 
 def test_the_first_message_is_the_question_or_else_the_first_answer():
     started = msgspec.structs.replace(STARTED, message_id="a1", user_message_id="u1")
-    assert replay(journal_of(started)).first_message_id == "u1"
+    assert replay(journal_of(started)).started.first_message_id == "u1"
 
 
 def test_a_turn_of_an_older_release_names_its_first_answer():

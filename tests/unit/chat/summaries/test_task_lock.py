@@ -28,10 +28,11 @@ class WatchedQueue(Queue):
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_a_hold_is_renewed_until_the_task_has_ended(fails):
+async def test_a_hold_is_renewed_until_the_task_has_ended(fails, monkeypatch):
+    monkeypatch.setattr("chat.summaries.task_lock.RENEWED_SECONDS", 0.001)
     queue = WatchedQueue(asyncio.get_running_loop(), fails=fails)
 
-    async with held(queue, TASK, "a", renewed_seconds=0.001) as is_ours:
+    async with held(queue, TASK, "a") as is_ours:
         assert is_ours
         assert queue.held == {"a"}
         for _ in range(3):
