@@ -40,10 +40,9 @@ class WindowChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose_window(
+    config: WindowConfig,
     *,
-    dynamic_enabled: bool,
-    manual_override: bool,
-    current_window: int | None,
+    enabled: bool = True,
     model_changed: bool,
     max_context: int | None,
     usage_tokens: int,
@@ -52,19 +51,19 @@ def choose_window(
     """Choose the window of the next request, as far as it does not depend on what is loaded.
 
     Args:
-        dynamic_enabled: Whether the window may grow by itself.
-        manual_override: Whether ``current_window`` was set by hand.
-        current_window: What was sent last time, or None before the first request.
+        config: The session's settings, with what was sent last time.
+        enabled: Whether windows may grow by themselves at all.
         model_changed: Whether the session's model is another than at the last choice.
         max_context: The model's maximum in tokens, or None when it is unknown.
         usage_tokens: Tokens that the next request will use.
         first_window: The window of a session's first request; None leaves it to Ollama.
     """
-    if manual_override and current_window is not None:
+    current_window = config.current_window
+    if config.manual_override and current_window is not None:
         # It may have been set for a model that can hold more.
         window = min(current_window, max_context or current_window)
         return WindowChoice(window=window, reason="manual_override")
-    if not dynamic_enabled:
+    if not (enabled and config.dynamic_enabled):
         return WindowChoice(window=None, reason="no_adjustment")
     if current_window is not None and not model_changed:
         choice = WindowChoice(window=current_window, reason="no_adjustment")
@@ -190,9 +189,8 @@ class DynamicContextWindowService:
             model_changed: Whether another model gave the last answer.
         """
         return choose_window(
-            dynamic_enabled=self._enabled and config.dynamic_enabled,
-            manual_override=config.manual_override,
-            current_window=config.current_window,
+            config,
+            enabled=self._enabled,
             model_changed=model_changed,
             max_context=max_context,
             usage_tokens=usage_tokens,

@@ -200,15 +200,11 @@ class RemoteTurns:
             if after > last_number:
                 await self._require_end(session_id, turn_id, after, last_number)
                 return None
-            if (
-                last_number
-                and after == last_number
-                and not goes_on
-                and await self._has_ended(session_id, turn_id)
-            ):
+            is_last = 0 < after == last_number and not goes_on
+            if is_last and await asyncio.to_thread(self._journal.has_ended, session_id, turn_id):
                 return None
             follower = self._follow(session_id, turn_id, after)
-            if last_number or await _has_begun(follower):
+            if await _has_begun(follower):
                 return follower
             # It was refused, and the turn before it is the last one again.
 
@@ -367,9 +363,6 @@ class RemoteTurns:
                 exc_info=not isinstance(error, MochiError),
             )
         return False
-
-    async def _has_ended(self, session_id: str, turn_id: str) -> bool:
-        return await asyncio.to_thread(self._journal.has_ended, session_id, turn_id)
 
 
 async def _has_begun(follower: JournalFollower) -> bool:

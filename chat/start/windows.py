@@ -40,12 +40,10 @@ class ContextWindows:
         loaded: LoadedWindow | None = None,
     ) -> WindowChoice:
         """Choose the window of a session's next request, which has ``tokens`` tokens."""
-        config, max_context = session.window, info.context_length if info else None
-        takes_window = info is None or info.takes_window
+        max_context = info.context_length if info else None
         choice = choose_window(
-            dynamic_enabled=self.enabled and config.dynamic_enabled and takes_window,
-            manual_override=config.manual_override,
-            current_window=config.current_window,
+            session.window,
+            enabled=self.enabled and (info is None or info.takes_window),
             model_changed=model_changed(session),
             max_context=max_context,
             usage_tokens=tokens,

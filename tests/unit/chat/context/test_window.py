@@ -16,18 +16,13 @@ from mochi_server.context import DynamicContextWindowService
 from models_app.window_sizes import LoadedWindow
 from sessions_app.session import Session, SessionMetadata, WindowConfig
 
-ONGOING = {
-    "dynamic_enabled": True,
-    "manual_override": False,
-    "current_window": 8192,
-    "model_changed": False,
-    "max_context": 40960,
-    "usage_tokens": 1000,
-}
+CONFIG = {"dynamic_enabled": True, "manual_override": False, "current_window": 8192}
+ONGOING = {"model_changed": False, "max_context": 40960, "usage_tokens": 1000}
 
 
 def choose(**changes: object) -> WindowChoice:
-    return choose_window(**{**ONGOING, **changes})
+    config = {name: changes.pop(name, value) for name, value in CONFIG.items()}
+    return choose_window(WindowConfig(**config), **{**ONGOING, **changes})
 
 
 def test_the_first_window_is_8192_or_the_safe_limit():

@@ -11,7 +11,7 @@ from chat.context.window import choose_window
 from chat.http.context_schemas import ContextOut
 from chat.http.context_view import context_of
 from sessions_app.format.json_pieces import json_pieces
-from sessions_app.session import Session, SessionMetadata
+from sessions_app.session import Session, SessionMetadata, WindowConfig
 from tests.unit.chat.context.pictures import BLIND, answered, asked, image, pdf, text
 
 VISION = AttachmentRules(vendor="openai")
@@ -26,10 +26,8 @@ def shown(*messages, attachments=VISION, max_context=100_000, strategy="truncate
         ),
         tools=(),
         window_for=lambda tokens: choose_window(
+            WindowConfig(),
             usage_tokens=tokens,
-            dynamic_enabled=True,
-            manual_override=False,
-            current_window=None,
             model_changed=False,
             max_context=max_context,
         ),
