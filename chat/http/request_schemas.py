@@ -1,9 +1,9 @@
 """Declares the bodies of chat requests, and the header that starts a turn once."""
 
-from typing import Annotated, Any, Self, get_args
+from typing import Annotated, Self, get_args
 
 from ninja import Header
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
 from pydantic.config import JsonDict
 
 from chat.http.response_format import ResponseFormat
@@ -11,17 +11,10 @@ from models_app.language_model import ThinkLevel
 from sessions_app.bounds import MOST_ITEMS
 from sessions_app.errors import ValidationFailed
 from sessions_app.http.attachments import AttachmentIn
+from sessions_app.http.request_schemas import in_one_sentence
 from sessions_app.http.wire_patterns import NOT_BLANK_PATTERN, SESSION_ID_PATTERN, given
 from sessions_app.inbox import WhenBusy
 from sessions_app.session import MODEL_NAME_LENGTH, OnCrash
-
-
-def _thinkable(value: Any) -> Any:
-    """Refuse once what no branch of the union would take: each branch would name another field."""
-    if value is None or isinstance(value, bool) or value in get_args(ThinkLevel):
-        return value
-    raise ValueError(f"must be true, false or one of {', '.join(get_args(ThinkLevel))}")
-
 
 Name = Annotated[str, Field(max_length=300)]
 ModelName = Annotated[str, Field(min_length=1, max_length=MODEL_NAME_LENGTH)]
@@ -83,9 +76,10 @@ class ChatIn(BaseModel):
         "after it goes, and comes back if the turn ends without an answer. 409 `MESSAGE_CHANGED`: "
         "it is not there any more.",
     )
-    think: Annotated[StrictBool | ThinkLevel | None, BeforeValidator(_thinkable)] = Field(
-        None, description="Whether, or how hard, a thinking model reasons before it answers."
-    )
+    think: Annotated[
+        StrictBool | ThinkLevel | None,
+        in_one_sentence(f"must be true, false or one of {', '.join(get_args(ThinkLevel))}"),
+    ] = Field(None, description="Whether, or how hard, a thinking model reasons before it answers.")
     selected_tools: list[Name] | None = Field(
         None,
         max_length=MOST_ITEMS,
