@@ -22,7 +22,6 @@ from chat.http.schemas import (
     CancelOut,
     ChatOut,
     OpenChatOut,
-    StoppedOut,
     SuspendedOut,
 )
 from chat.http.sse import read_event_id
@@ -171,12 +170,7 @@ async def cancel_turn(request: HttpRequest, session_id: str) -> CancelOut:
     Answers once the model's connection is closed and the partial answer is saved. 409
     `NO_ACTIVE_TURN`: nothing runs, or the turn ended by itself just now.
     """
-    report = await service(TurnRegistry).cancel(session_id)
-    return CancelOut(
-        turn_id=report.turn_id,
-        partial_content=report.partial_content,
-        stopped=StoppedOut.model_validate(report.stopped),
-    )
+    return CancelOut.model_validate(await service(TurnRegistry).cancel(session_id))
 
 
 @router.get(

@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from decimal import Decimal
 
-import msgspec
-
 from chat.http.status_schemas import (
     ActiveTurnOut,
     InboxStatusOut,
@@ -78,9 +76,7 @@ def status_of(
         system_prompt_file=session.system_prompt.source_file if session.system_prompt else None,
         summary=dict(metadata.summary) if metadata.summary else None,
         summary_model=metadata.summary_model,
-        active_turn=ActiveTurnOut.model_validate(msgspec.structs.asdict(active))
-        if active
-        else None,
+        active_turn=None if active is None else ActiveTurnOut.model_validate(active),
         inbox=InboxStatusOut(count=metadata.queued or 0, paused=metadata.queue_paused),
         usage=usage,
     )

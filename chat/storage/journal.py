@@ -105,13 +105,8 @@ class JournalWriter(Protocol):
         """Stop writing; the journal stays readable. Closing twice is harmless."""
 
 
-class TurnJournal(Protocol):
-    """Stores journals. All calls but ``watch`` block for milliseconds: call them from a thread.
-
-    The storage may also have journals of other or newer servers. Those are left alone, and are
-    listed by ``all_turns`` only. What is unreadable of dead writers' journals is set aside, and
-    stays until the session is deleted.
-    """
+class JournalReader(Protocol):
+    """Reads journals of this and other processes. All calls but ``watch`` block."""
 
     def read(self, session_id: str, turn_id: str, position: int = 0) -> JournalSlice:
         """Return whole entries from a position on (0 is the beginning), notes included.
@@ -147,6 +142,13 @@ class TurnJournal(Protocol):
         that was writing them.
         """
 
+
+class JournalQuarantine(Protocol):
+    """Moves unreadable parts of dead writers' journals to a quarantine. All calls block.
+
+    What is there stays until the session is deleted.
+    """
+
     def adopt(self, session_id: str, turn_id: str) -> None:
         """Treat a dead turn's journal as one of this server, because its claim is."""
 
@@ -172,6 +174,14 @@ class TurnJournal(Protocol):
 
     def broken(self) -> Sequence[str]:
         """Return where quarantined journals and lines are, as text for people."""
+
+
+class TurnJournal(JournalReader, JournalQuarantine, Protocol):
+    """Stores journals. All calls but ``watch`` block for milliseconds: call them from a thread.
+
+    The storage may also have journals of other or newer servers. Those are left alone, and are
+    listed by ``all_turns`` only.
+    """
 
     def open(self, session_id: str, turn_id: str, *, owner: str) -> JournalWriter:
         """Create the journal of a new turn for the process that owns its claim.

@@ -32,6 +32,14 @@ class Clock:
         self.time += timedelta(seconds=seconds)
 
 
+def allowed(name, **edits):
+    return Decision(confirmation_id=name, approved=True, **edits)
+
+
+def denied(name):
+    return Decision(confirmation_id=name, approved=False)
+
+
 def approve(store, question, repeatable=False, **edits):
     decision = Decision(confirmation_id=question.confirmation_id, approved=True, **edits)
     return store.decide(SESSION, decision, repeatable=repeatable)

@@ -7,7 +7,6 @@ from unittest.mock import patch
 
 import pytest
 
-from chat.approvals.confirmation import Decision
 from chat.approvals.store import ConfirmationStore
 from chat.errors import ConfirmationAlreadyDecided, ConfirmationNotFound, NoActiveTurn
 from chat.remote.outcome import outcome_of
@@ -17,6 +16,7 @@ from chat.turn.state_machine import State
 from models_app.language_model import CallDelta, Finished, TextDelta
 from sessions_app.messages import ToolCall, ToolMessage, ToolSpec
 from sessions_app.session import ToolSettings, append_messages, with_metadata
+from tests.unit.chat.approvals.questions import allowed, denied
 from tools_app.toolset import Tool, ToolListing, ToolProgress, ToolResult
 
 HELLO = TurnRequest(message="Hello!")
@@ -102,9 +102,7 @@ async def test_an_approved_call_runs_and_has_no_tool_call_event(house, tools, as
     asked = await turn.until("tool_call_confirmation_required")
     assert (await house.turns.active(asking)).state == "awaiting_confirmation"
     assert tools.ran == []
-    await house.confirmations.decide(
-        asking, Decision(confirmation_id=asked["confirmation_id"], approved=True)
-    )
+    await house.confirmations.decide(asking, allowed(asked["confirmation_id"]))
     await turn.until("done")
     assert turn.names == [
         "turn_started",
@@ -127,9 +125,7 @@ async def test_an_approved_call_runs_and_has_no_tool_call_event(house, tools, as
 async def test_a_denied_call_does_not_run_and_the_model_is_told(house, tools, asking):
     turn = await begin(house, asking)
     asked = await turn.until("tool_call_confirmation_required")
-    await house.confirmations.decide(
-        asking, Decision(confirmation_id=asked["confirmation_id"], approved=False)
-    )
+    await house.confirmations.decide(asking, denied(asked["confirmation_id"]))
     result = await turn.until("tool_result")
     await turn.until("done")
     assert (result["success"], result["error_code"]) == (False, "TOOL_EXECUTION_DENIED")
@@ -153,9 +149,7 @@ async def test_where_approvals_are_denied_nobody_is_asked_and_the_model_is_told(
 async def test_what_was_approved_before_runs_where_approvals_are_denied(house, tools, asking):
     await (await begin(house, asking, TurnRequest(message="Hi", approvals="suspend"))).until("done")
     asked = await question(house, asking)
-    await house.confirmations.decide(
-        asking, Decision(confirmation_id=asked.confirmation_id, approved=True)
-    )
+    await house.confirmations.decide(asking, allowed(asked.confirmation_id))
     await (await begin(house, asking, TurnRequest(approvals="deny"))).until("message_complete")
     assert tools.ran == [("delete", {"path": "a"})]
 
@@ -175,8 +169,7 @@ async def test_edited_arguments_run_and_the_model_learns_of_them(house, tools, a
     turn = await begin(house, asking)
     asked = await turn.until("tool_call_confirmation_required")
     await house.confirmations.decide(
-        asking,
-        Decision(confirmation_id=asked["confirmation_id"], approved=True, arguments={"path": "b"}),
+        asking, allowed(asked["confirmation_id"], arguments={"path": "b"})
     )
     complete = await turn.until("message_complete")
     assert tools.ran == [("delete", {"path": "b"})]
@@ -215,10 +208,7 @@ async def test_the_policy_says_who_is_asked(house, tools, settings, asked):
         pending = await house.confirmations.pending(session.session_id)
         assert [question.tool_name for question in pending] == asked
         for question in pending:
-            await house.confirmations.decide(
-                session.session_id,
-                Decision(confirmation_id=question.confirmation_id, approved=True),
-            )
+            await house.confirmations.decide(session.session_id, allowed(question.confirmation_id))
     await turn.until("done")
     started = [data["tool_name"] for name, data in turn.events if name == "tool_call"]
     assert sorted([*started, *asked]) == ["delete", "read"]
@@ -262,9 +252,7 @@ async def test_without_a_listener_the_turn_ends_and_the_answer_is_used_later(hou
     assert await house.turns.active(asking) is None
     with pytest.raises(NoActiveTurn):
         await house.turns.cancel(asking)
-    await house.confirmations.decide(
-        asking, Decision(confirmation_id=asked.confirmation_id, approved=True)
-    )
+    await house.confirmations.decide(asking, allowed(asked.confirmation_id))
     assert tools.ran == []
     resumed = await begin(house, asking, GO_ON)
     await resumed.until("done")
@@ -277,9 +265,7 @@ async def test_without_a_listener_the_turn_ends_and_the_answer_is_used_later(hou
 async def test_an_answer_is_used_once(house, tools, asking):
     await (await begin(house, asking, TurnRequest(message="Hi", approvals="suspend"))).until("done")
     asked = await question(house, asking)
-    await house.confirmations.decide(
-        asking, Decision(confirmation_id=asked.confirmation_id, approved=True)
-    )
+    await house.confirmations.decide(asking, allowed(asked.confirmation_id))
     await (await begin(house, asking, GO_ON)).until("done")
 
     def reopen(session):
@@ -302,9 +288,7 @@ async def test_without_a_decision_a_resumed_turn_asks_again_with_the_same_questi
     resumed = await begin(house, asking, GO_ON)
     again = await resumed.until("tool_call_confirmation_required")
     assert again["confirmation_id"] == asked.confirmation_id
-    await house.confirmations.decide(
-        asking, Decision(confirmation_id=asked.confirmation_id, approved=False)
-    )
+    await house.confirmations.decide(asking, denied(asked.confirmation_id))
     await resumed.until("done")
 
 
@@ -325,9 +309,7 @@ async def test_a_cancelled_turn_takes_its_questions_back(house, tools, asking):
     assert report.stopped == {"upstream": False, "tools": [], "agents": []}
     assert await house.confirmations.pending(asking) == []
     with pytest.raises(ConfirmationNotFound):
-        await house.confirmations.decide(
-            asking, Decision(confirmation_id=asked["confirmation_id"], approved=True)
-        )
+        await house.confirmations.decide(asking, allowed(asked["confirmation_id"]))
     *_, result, cancelled = await house.messages(asking)
     assert (result.content, cancelled.content) == ("The call was cancelled.", "[cancelled]")
     assert tools.ran == []
@@ -358,9 +340,7 @@ async def test_a_new_message_takes_back_what_an_earlier_turn_asked(house, tools,
     asked = await question(house, asking)
     await (await begin(house, asking, TurnRequest(message="Never mind."))).until("done")
     with pytest.raises(ConfirmationNotFound):
-        await house.confirmations.decide(
-            asking, Decision(confirmation_id=asked.confirmation_id, approved=True)
-        )
+        await house.confirmations.decide(asking, allowed(asked.confirmation_id))
     assert tools.ran == []
 
 
@@ -370,9 +350,7 @@ async def test_of_an_edited_message_nothing_can_be_approved(house, asking):
     await asyncio.to_thread(house.sessions.edit_message, asking, 0, "Something else")
     assert await house.confirmations.pending(asking) == []
     with pytest.raises(ConfirmationNotFound):
-        await house.confirmations.decide(
-            asking, Decision(confirmation_id=asked.confirmation_id, approved=True)
-        )
+        await house.confirmations.decide(asking, allowed(asked.confirmation_id))
 
 
 async def test_an_answer_of_another_session_is_none(house, tools, asking):
@@ -380,16 +358,10 @@ async def test_an_answer_of_another_session_is_none(house, tools, asking):
     turn = await begin(house, asking)
     asked = await turn.until("tool_call_confirmation_required")
     with pytest.raises(ConfirmationNotFound):
-        await house.confirmations.decide(
-            other, Decision(confirmation_id=asked["confirmation_id"], approved=True)
-        )
-    await house.confirmations.decide(
-        asking, Decision(confirmation_id=asked["confirmation_id"], approved=False)
-    )
+        await house.confirmations.decide(other, allowed(asked["confirmation_id"]))
+    await house.confirmations.decide(asking, denied(asked["confirmation_id"]))
     with pytest.raises(ConfirmationAlreadyDecided):
-        await house.confirmations.decide(
-            asking, Decision(confirmation_id=asked["confirmation_id"], approved=True)
-        )
+        await house.confirmations.decide(asking, allowed(asked["confirmation_id"]))
     await turn.until("done")
     assert tools.ran == []
 
