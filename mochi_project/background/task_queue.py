@@ -25,7 +25,7 @@ class DatabaseTaskQueue:
 
         from mochi_project.background.delaying_broker import DelayingBroker  # noqa: PLC0415
 
-        if not self._database.exists():
+        if not self._has_begun():
             logger.debug("nothing was queued: no worker has created the queue yet")
             return False
         broker = DelayingBroker(delay_seconds)
@@ -39,6 +39,18 @@ class DatabaseTaskQueue:
         finally:
             connections.close_all()  # this thread's: threads come and go
         return True
+
+    def _has_begun(self) -> bool:
+        """Return whether the worker has written to the database's file.
+
+        Who opens an empty one beside the worker has SQLite refuse one of the two at once, with
+        "database is locked": both change its journal mode, and where waiting could be a deadlock
+        there is none (https://www.sqlite.org/c3ref/busy_handler.html).
+        """
+        try:
+            return self._database.stat().st_size > 0
+        except FileNotFoundError:
+            return False
 
     def hold(self, function: str, argument: str) -> bool:  # noqa: ARG002 - the port's
         """Return True: this queue has only one worker."""

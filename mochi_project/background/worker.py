@@ -72,13 +72,14 @@ def work(lifeline: socket.socket, stop_seconds: float) -> int:
 
     django.setup()
     from django.conf import settings  # noqa: PLC0415 - set up now
+    from django.db import DatabaseError  # noqa: PLC0415
 
     if settings.DATABASES:
         try:
             from mochi_project.background.database import prepare_queue_database  # noqa: PLC0415
 
             prepare_queue_database(Path(str(settings.DATABASES["default"]["NAME"])))
-        except (MochiError, OSError) as error:
+        except (DatabaseError, MochiError, OSError) as error:
             logger.error("the queue's database can't be made: %s", error)  # noqa: TRY400 - no bug
             return 1
     from mochi_project.background.cluster import WholeCluster  # noqa: PLC0415 - needs Django
