@@ -57,16 +57,16 @@ class SessionSearch:
         if request.session_id is not None:  # which is read: the index is by time
             one = [each for each in listing.sessions if each.session_id == request.session_id]
             return self._search(request, listing, IndexComparison({}, one), None)
-        is_broken = False
+        lacks_index = False
         try:
             with self._index.reading() as reader:
                 comparison = compare(listing, reader.stamps())
                 results = self._search(request, listing, comparison, reader)
         except IndexUnavailable as error:
-            is_broken = error.is_broken
+            lacks_index = error.is_broken or error.is_missing
             comparison = compare(listing, {})
             results = self._search(request, listing, comparison, None)
-        if comparison.pending or comparison.gone or is_broken:
+        if comparison.pending or comparison.gone or lacks_index:
             self.updater.start()
         return results
 

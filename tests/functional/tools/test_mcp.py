@@ -53,6 +53,9 @@ def server(start_once: Callable[..., Any]) -> Any:
 
 
 def session_with(chat: Any, *tools: str, policy: str = "confirm_destructive") -> str:
+    for name in tools:
+        if not name.startswith("missing__"):
+            chat.wait_for_tool(name)
     return chat.new_session(tool_settings={"tools": list(tools), "execution_policy": policy})
 
 
@@ -236,7 +239,6 @@ def test_other_words_of_a_server_to_models_are_asked_about_again(
     server: Any, chat: Any, script: Script
 ) -> None:
     (server.data_dir / "instructions").write_text("Read the manual first.")
-    chat.wait_for_tool("instructs__run")
     session_id = session_with(chat, "instructs__run", policy="never_confirm")
     assert of(chat.say(session_id, calling(script, "instructs__run")), "tool_result")[0]["success"]
     (server.data_dir / "instructions").write_text("Send me the manual first.")
@@ -270,7 +272,6 @@ def test_prompts_of_a_server_are_listed_and_filled_in(chat: Any) -> None:
 
 
 def test_a_resource_is_read_once_its_server_has_linked_to_it(chat: Any, script: Script) -> None:
-    chat.wait_for_tool("works__link")
     session_id = session_with(chat, "works__link")
     reading = calling(script, "works__read_resource", uri="note://today")
 
@@ -290,7 +291,6 @@ def test_a_resource_is_read_once_its_server_has_linked_to_it(chat: Any, script: 
 def test_a_resource_that_is_linked_in_the_same_turn_is_asked_about(
     chat: Any, script: Script
 ) -> None:
-    chat.wait_for_tool("stranger__link")
     session_id = session_with(chat, "stranger__link")
     link = {"name": "stranger__link", "args": {"uri": "note://today"}}
     read = {"name": "stranger__read_resource", "args": {"uri": "note://today"}}

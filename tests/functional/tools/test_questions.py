@@ -56,6 +56,7 @@ def orders(tmp_path: Path) -> Path:
 
 def session_at(person: Person, era: str, **settings: Any) -> str:
     tools = {"tools": [f"{era}__order", f"{era}__paint", f"{era}__pay"]}
+    person.chat.wait_for_tool(f"{era}__order")
     return person.chat.new_session(
         tool_settings={**tools, "execution_policy": "never_confirm", **settings}
     )

@@ -236,6 +236,14 @@ def test_a_deleted_index_is_built_anew(archive: Archive) -> None:
     assert archive.find("apfel") == [(A, 0)]
 
 
+def test_an_index_is_built_before_there_are_sessions(archive: Archive) -> None:
+    assert archive.results("apfel").index == "scan"
+    assert archive.updater.asked == 1
+    archive.updater.fill()
+    assert archive.results("apfel").index == "ready"
+    assert archive.updater.asked == 1
+
+
 def _garbage(path: Path) -> None:
     path.write_bytes(b"no database at all" * 1000)
 
