@@ -27,10 +27,18 @@ def configured(server: Any) -> Any:
     return server
 
 
+def wait_for_shops(chat: Any) -> None:
+    for era in ERAS:
+        chat.wait_for_tool(f"{era}__order")
+
+
 @pytest.fixture(scope="module")
 def server(start_once: Any) -> Any:
     """Return a server of two web processes, with a shop of each era."""
-    return configured(start_once("--workers", "2"))
+    server = configured(start_once("--workers", "2"))
+    for process in server.web_processes:
+        wait_for_shops(server.chat_with(process))
+    return server
 
 
 @pytest.fixture
@@ -43,7 +51,9 @@ def begin(start: Any) -> Any:
     """Return how to start servers on one data directory, each with its client."""
 
     def begin(*flags: str, **options: Any) -> Person:
-        return Person(configured(start(*flags, **options)))
+        person = Person(configured(start(*flags, **options)))
+        wait_for_shops(person.chat)
+        return person
 
     return begin
 
@@ -56,7 +66,6 @@ def orders(tmp_path: Path) -> Path:
 
 def session_at(person: Person, era: str, **settings: Any) -> str:
     tools = {"tools": [f"{era}__order", f"{era}__paint", f"{era}__pay"]}
-    person.chat.wait_for_tool(f"{era}__order")
     return person.chat.new_session(
         tool_settings={**tools, "execution_policy": "never_confirm", **settings}
     )
