@@ -22,6 +22,8 @@ from mochi_project.http.playground import file_view, index_view
 from mochi_project.routing import NATIVE, UNKNOWN
 
 _routes, _app_name, _namespace = api.urls
+# A first token waits for the paths that are tried before its own.
+_routes = sorted(_routes, key=lambda route: not str(route.pattern).endswith("stream"))
 _NATIVE = f"{NATIVE[1:]}/"
 
 urlpatterns = [

@@ -108,13 +108,18 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def principal(self) -> Principal:
         """The principal of its turn, whoever begins it: the owner of now, with the sender's key."""
-        return replace(principal(), key_id=self.key_id, models=self.models)
+        now = principal()
+        if (now.key_id, now.models) == (self.key_id, self.models):
+            return now
+        return replace(now, key_id=self.key_id, models=self.models)
 
     def noted(self) -> Mapping[str, Any]:
         """Return what another process needs to go on with the turn, as ``request_of`` reads it."""
         given = {name: getattr(self, name) for name in _NOTED}
-        default = TurnRequest()
-        return {name: value for name, value in given.items() if value != getattr(default, name)}
+        return {name: value for name, value in given.items() if value != _DEFAULTS[name]}
+
+
+_DEFAULTS = {name: getattr(TurnRequest(), name) for name in _NOTED}
 
 
 def admitted(request: TurnRequest) -> TurnRequest:

@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mochi_project.asgi_types import Scope
@@ -68,12 +68,13 @@ class Admission:
         if ring is not None:
             await ring.fresh()
         named = self._named_by_proxy(scope, head)
-        acting = self._by_token(head, ring)
-        if acting is None and ring is not None and any(map(is_key_token, _given_tokens(head))):
+        given = tuple(_given_tokens(head))
+        acting = self._by_token(given, ring)
+        if acting is None and ring is not None and any(map(is_key_token, given)):
             await ring.look()  # it may be new
-            acting = self._by_token(head, ring)
+            acting = self._by_token(given, ring)
         if named is None:
-            acting = acting or self._without_token(scope, head, ring)
+            acting = acting or self._without_token(scope, given, ring)
         elif acting is None:
             acting = Principal(named, frozenset(USUAL_SCOPES))
         elif acting.owner != named:
@@ -84,11 +85,11 @@ class Admission:
             )
         return acting if ACT_FOR not in head else _acting_for(head[ACT_FOR], acting, scope)
 
-    def _by_token(self, head: Head, ring: KeyRing | None) -> Principal | None:
+    def _by_token(self, tokens: Sequence[bytes], ring: KeyRing | None) -> Principal | None:
         """Return the principal of the tokens of a request, one of which may be a dummy."""
         found: set[Principal] = set()
         has_ended = False
-        for given in _given_tokens(head):
+        for given in tokens:
             if self._token is not None and hmac.compare_digest(given, self._token):
                 found.add(OPERATOR)
             elif ring is not None and (key := ring.key_of(given)) is not None:
@@ -100,7 +101,9 @@ class Admission:
             raise Refused("UNAUTHENTICATED", messages.KEY_ENDED)
         return next(iter(found), None)
 
-    def _without_token(self, scope: Scope, head: Head, ring: KeyRing | None) -> Principal:
+    def _without_token(
+        self, scope: Scope, tokens: Sequence[bytes], ring: KeyRing | None
+    ) -> Principal:
         """Return the principal of a request without a token that is right.
 
         Who sends a key never acts for another owner because it is not known, or not yet.
@@ -108,7 +111,7 @@ class Admission:
         are no clients that it let in (docs/decisions/0161).
         """
         closes = bool(self._owner_header) or (ring is not None and ring.closes)
-        has_key = any(map(is_key_token, _given_tokens(head)))
+        has_key = any(map(is_key_token, tokens))
         header = proxy_header(scope["headers"])
         if (
             header is not None

@@ -102,6 +102,8 @@ def _bound_all(cache: SessionCache[Any], size: int) -> None:
     with _filling:
         _filled.pop(cache, None)
         _filled[cache] = size
+        if len(_filled) * MOST_BYTES <= MOST_BYTES_IN_ALL:
+            return  # as those of one owner
         total = sum(_filled.values())
         for oldest in list(_filled):
             if total <= MOST_BYTES_IN_ALL:
