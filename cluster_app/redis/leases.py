@@ -16,7 +16,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from cluster_app.redis.connection import RedisConnection
@@ -103,7 +103,8 @@ class LeaseOwners:
         in_background: bool = True,
     ) -> None:
         self.lease_seconds = lease_seconds
-        self._leases = _Leases(connection, lease_seconds)
+        self._connection = connection
+        self._milliseconds = round(lease_seconds * 1000)
         self._names = {os.getpid(): name}
         self._clock = clock
         self._in_background = in_background
@@ -137,7 +138,12 @@ class LeaseOwners:
         if owner == life.owner:
             return True
         try:
-            verdict = self._leases.look(owner, life.owner or "", life.run)
+            verdict = self._connection.run(
+                _LOOK,
+                *self._keys(owner),
+                self._keys(life.owner or "")[0],
+                args=[self._milliseconds, life.run, TOMBSTONE_SECONDS],
+            )
         except StorageError:
             life.note_outage()
             return True
@@ -166,14 +172,15 @@ class LeaseOwners:
         Raises:
             StorageUnavailable, StorageFull: The tombstone can't be written.
         """
-        self._leases.condemn(owner)
+        self._connection.run(_CONDEMN, *self._keys(owner), args=[TOMBSTONE_SECONDS])
         self._dead[owner] = None
 
     def condemn_process(self, name: str) -> None:
         """Declare all ids of a process with this name dead; for the parent that saw it die."""
         for number in range(1, MOST_KNOWN_DEAD):
             owner = f"{name}-{number}"
-            was_dead = self._leases.is_dead(owner)
+            with self._connection.translated():
+                was_dead = self._connection.client.exists(self._keys(owner)[1])
             self.condemn(owner)
             if not was_dead:
                 return
@@ -215,7 +222,8 @@ class LeaseOwners:
             return None
         sent = self._clock()
         try:
-            is_alive, run = self._leases.beat(owner)
+            keys = self._keys(owner)
+            is_alive, run = self._connection.run(_BEAT, *keys, args=[self._milliseconds])
         except StorageError:
             life.note_outage()
             raise
@@ -249,6 +257,10 @@ class LeaseOwners:
         except StorageError as error:
             logger.warning("no lease could be obtained", extra={"reason": error.message})
 
+    def _keys(self, owner: str) -> tuple[str, str]:
+        """Return the keys of an owner's lease and tombstone."""
+        return self._connection.root_key("w", owner), self._connection.root_key("dead", owner)
+
     def _current(self) -> "_LeaseState":
         """Return the lease state of this process; a new one in a forked child."""
         life = self._of_processes.get(os.getpid())
@@ -261,36 +273,6 @@ class LeaseOwners:
 
 
 _DEAD, _ALIVE, _UNKNOWN = range(3)
-
-
-class _Leases:
-    """Reads and writes leases and tombstones in Redis."""
-
-    def __init__(self, connection: RedisConnection, lease_seconds: float) -> None:
-        self._connection = connection
-        self._milliseconds = round(lease_seconds * 1000)
-
-    def beat(self, owner: str) -> tuple[bool, bytes]:
-        """Renew a lease; return whether its owner is alive, and the run id of the server."""
-        keys = self._keys(owner)
-        alive, run = self._connection.run(_BEAT, *keys, args=[self._milliseconds])
-        return bool(alive), run
-
-    def look(self, owner: str, asker: str, run: bytes) -> int:
-        """Return the verdict on an owner: unknown if the caller has no lease in this server run."""
-        keys = [*self._keys(owner), self._keys(asker)[0]]
-        args = [self._milliseconds, run, TOMBSTONE_SECONDS]
-        return int(self._connection.run(_LOOK, *keys, args=args))
-
-    def condemn(self, owner: str) -> None:
-        self._connection.run(_CONDEMN, *self._keys(owner), args=[TOMBSTONE_SECONDS])
-
-    def is_dead(self, owner: str) -> bool:
-        with self._connection.translated():
-            return bool(self._connection.client.exists(self._keys(owner)[1]))
-
-    def _keys(self, owner: str) -> Sequence[str]:
-        return self._connection.root_key("w", owner), self._connection.root_key("dead", owner)
 
 
 class _LeaseState:
