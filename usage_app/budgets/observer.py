@@ -4,6 +4,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,7 +47,7 @@ class Budgets:
         try:
             return await asyncio.shield(admission)
         except asyncio.CancelledError:  # no call will be made, and the thread goes on
-            admission.add_done_callback(lambda _: gate.ended(start.call_id))
+            admission.add_done_callback(partial(_forget, gate, start.call_id))
             raise
 
     def model_called(self, call: ModelCall, /) -> None:
@@ -77,3 +78,10 @@ class Budgets:
         """
         gate = self.gate()
         return gate.standings(owner) if gate is not None else ()
+
+
+def _forget(gate: "BudgetGate", call_id: str, admission: "asyncio.Future[str | None]") -> None:
+    """Forget a call whose caller has left; a refusal then concerns nobody."""
+    gate.ended(call_id)
+    if not admission.cancelled():
+        admission.exception()  # else asyncio logs it as one that nobody took

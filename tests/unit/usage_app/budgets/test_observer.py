@@ -1,6 +1,7 @@
 """Budgets stand before model calls, and cost nothing where there are none."""
 
 import asyncio
+import gc
 import subprocess
 import sys
 import threading
@@ -103,6 +104,39 @@ async def test_a_call_that_is_cancelled_while_it_is_admitted_does_not_count(
     while (await asyncio.to_thread(shop.budgets.standings, None))[0].running.requests:
         await asyncio.sleep(0.01)
     await shop.ask()
+
+
+async def test_a_refusal_after_the_caller_has_left_is_no_error_of_the_event_loop(
+    shop, bank, monkeypatch
+):
+    await allow(bank, {"requests": 0})
+    begun, goes_on = threading.Event(), threading.Event()
+    refused = asyncio.Event()
+    loop, told = asyncio.get_running_loop(), []
+    loop.set_exception_handler(lambda _, context: told.append(context["message"]))
+
+    def slowly(start, admit=bank.gate.admit):
+        begun.set()
+        goes_on.wait(60)
+        return admit(start)
+
+    def ended(call_id, end=bank.gate.ended):
+        end(call_id)
+        refused.set()
+
+    monkeypatch.setattr(bank.gate, "admit", slowly)
+    monkeypatch.setattr(bank.gate, "ended", ended)
+    call = asyncio.create_task(shop.ask())
+    await asyncio.to_thread(begun.wait, 60)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    goes_on.set()
+    await refused.wait()
+    await asyncio.sleep(0)
+    gc.collect()
+
+    assert told == []
 
 
 async def test_who_waits_for_the_answer_is_told_of_a_warning_first(shop, bank):
