@@ -5,6 +5,7 @@ clients of three owners use it in eight ways. Afterwards everything that clients
 true, for its owner and nobody else.
 """
 
+import ctypes
 import itertools
 import json
 import os
@@ -29,6 +30,8 @@ from tests.functional.durability.clients import (
     run,
 )
 
+# <fcntl.h> and <linux/fs.h>
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
 ROUNDS = int(os.environ.get("MOCHI_E2E_FAULT_ROUNDS", "1"))
 SEED = int(os.environ.get("MOCHI_E2E_FAULT_SEED", "0")) or random.SystemRandom().randrange(10**6)
 OWNERS = ("default", "anna", "bob")
@@ -191,15 +194,13 @@ class World:
 
     def unmount_the_sessions(self) -> None:
         """The sessions' directory is empty for a while, as a volume that is not mounted."""
-        away = self.sessions.with_name("away")
         placeholder = self.sessions.with_name(f"placeholder-{time.time_ns()}")
-        self.sessions.rename(away)
-        self.sessions.mkdir()
+        placeholder.mkdir()
+        exchange(self.sessions, placeholder)
         try:
             self.a_moment()
         finally:
-            self.sessions.rename(placeholder)
-            away.rename(self.sessions)
+            exchange(self.sessions, placeholder)
 
     @contextmanager
     def _fault(self, name: str) -> Iterator[None]:
@@ -209,6 +210,13 @@ class World:
             yield
         finally:
             flag.unlink()
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Exchange two directories at one moment, as mounting does: at none there is neither."""
+    paths = (AT_FDCWD, bytes(one), AT_FDCWD, bytes(other))
+    if ctypes.CDLL(None, use_errno=True).renameat2(*paths, RENAME_EXCHANGE):
+        raise OSError(ctypes.get_errno(), "The directories can't be exchanged")
 
 
 FAULTS = [
