@@ -99,10 +99,18 @@ async def test_an_answer_that_was_lost_is_found_in_the_journal(own_server, relay
     assert turn.kept == await numbers_in(journal) == list(range(1, 16))
 
 
+async def written(server):
+    """Wait until Redis has written what it acknowledged to its file."""
+    with redis.Redis.from_url(server.url) as client:
+        while (await asyncio.to_thread(client.info, "persistence"))["aof_buffer_length"]:
+            await asyncio.sleep(0.01)
+
+
 async def test_what_was_acknowledged_is_there_when_redis_was_killed(killed_server, make_journal):
     """A busy disk may cost Redis what it acknowledged last: that is sent again."""
     journal = make_journal(killed_server.url)
     turns = [await Turn(journal, f"{number:020x}").open() for number in range(20)]
+    await written(killed_server)  # or it may forget that there are journals
     for round_ in range(3):
         for turn in turns:
             turn.say(50)
