@@ -62,33 +62,41 @@ class CachedListing:
         self._size_limit = size_limit
         self._clock_ns = clock_ns
         self._lock = threading.Lock()
+        self._begun = self._ended = 0  # counts looks at all files
         self._files: dict[str, _File] = {}
         self._listing = listing_of(())
 
     def list(self) -> Listing:
         """Return the readable sessions, most recently updated first, and the files that are not."""
+        asked = self._begun
         with self._lock:
-            now = self._clock_ns()
-            files: dict[str, _File] = {}
-            has_changed = False
-            for name, status in self._statuses():
-                known = self._files.get(name)
-                stamp = hash(
-                    (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-                )
-                if known is None or known.stamp != stamp or not known.is_settled:
-                    has_changed = True
-                    try:
-                        found = self._read(name, status)
-                    except FileNotFoundError:
-                        continue
-                    written_at = max(status.st_mtime_ns, status.st_ctime_ns)
-                    known = _File(stamp, now - written_at > CLOCK_TICK_NS, found)
-                files[name] = known
-            if has_changed or len(files) < len(self._files):
-                self._listing = _listing_of(files.values())
-            self._files = files
+            # Whoever waited takes what a look found that began after its call: many share one.
+            if self._ended <= asked:
+                self._begun += 1
+                self._look()
+                self._ended = self._begun
             return self._listing
+
+    def _look(self) -> None:
+        """Look at all files, and read those that changed."""
+        now = self._clock_ns()
+        files: dict[str, _File] = {}
+        has_changed = False
+        for name, status in self._statuses():
+            known = self._files.get(name)
+            stamp = hash((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+            if known is None or known.stamp != stamp or not known.is_settled:
+                has_changed = True
+                try:
+                    found = self._read(name, status)
+                except FileNotFoundError:
+                    continue
+                written_at = max(status.st_mtime_ns, status.st_ctime_ns)
+                known = _File(stamp, now - written_at > CLOCK_TICK_NS, found)
+            files[name] = known
+        if has_changed or len(files) < len(self._files):
+            self._listing = _listing_of(files.values())
+        self._files = files
 
     def _statuses(self) -> Iterator[tuple[str, os.stat_result]]:
         """Yield the names and states of all files.

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -276,3 +277,46 @@ def test_a_listing_that_fails_can_be_asked_again(
             listed.list()
     assert len(listed.list().sessions) == 3
     assert len(listed.list().unreadable) == 1
+
+
+def test_those_who_ask_while_files_are_looked_at_share_the_next_look(
+    directory: Path, make_session: MakeSession
+) -> None:
+    write(directory, make_session("Hello"))
+    looks: list[int] = []
+    is_looking, goes_on = threading.Event(), threading.Event()
+
+    def look() -> int:
+        looks.append(1)
+        is_looking.set()
+        goes_on.wait(60)
+        return time.time_ns()
+
+    cached = CachedListing(directory, size_limit=1 << 20, clock_ns=look)
+    found: list[int] = []
+
+    def ask() -> None:
+        found.append(len(cached.list().sessions))
+
+    threads = [threading.Thread(target=ask) for _ in range(20)]
+    threads[0].start()
+    assert is_looking.wait(60)
+    write(directory, make_session("World", session_id=f"{1:010x}"))
+    for thread in threads[1:]:
+        thread.start()
+    while not all(_is_asking(thread) for thread in threads):
+        time.sleep(0.001)
+    goes_on.set()
+    for thread in threads:
+        thread.join()
+    assert found == [2] * 20
+    assert len(looks) < 5  # two, or one more for each that had not asked yet
+
+
+def _is_asking(thread: threading.Thread) -> bool:
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None:
+        if frame.f_code is CachedListing.list.__code__:
+            return True
+        frame = frame.f_back
+    return False
