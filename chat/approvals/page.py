@@ -69,8 +69,10 @@ async def _answer(request: HttpRequest, link: ApprovalLink) -> HttpResponse:
     confirmations = service(ConfirmationService)
     question = next(filter(link.is_to, await confirmations.pending(link.session_id)), None)
     if question is None:
-        answered = await confirmations.answered(link.session_id)
-        return _page(409, _DECIDED) if any(map(link.is_to, answered)) else _page(410, _NOTHING)
+        for closed in filter(link.is_to, await confirmations.answered(link.session_id)):
+            if await confirmations.is_answered_by_person(closed):
+                return _page(409, _DECIDED)
+        return _page(410, _NOTHING)
     if request.method != "POST":
         return _page(200, _TITLES[question.kind], _form(question))
     posted = parse_qs(request.body.decode("utf-8", "replace"), keep_blank_values=True)

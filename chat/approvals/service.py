@@ -63,6 +63,10 @@ class ConfirmationService:
         """Return the session's answered questions that are still stored."""
         return await asyncio.to_thread(self._confirmation_store.answered, session_id)
 
+    async def is_answered_by_person(self, question: Confirmation) -> bool:
+        """Return whether a person answered it: it neither expired nor was it withdrawn."""
+        return await asyncio.to_thread(self._confirmation_store.is_answered_by_person, question)
+
     async def decide(
         self,
         session_id: str,

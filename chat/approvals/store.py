@@ -284,6 +284,11 @@ class ConfirmationStore:
         decided = self._questions(session_id, lambda kinds: DECIDED in kinds)
         return [question for question, _ in decided]
 
+    def is_answered_by_person(self, question: Confirmation) -> bool:
+        """Return whether a person answered it: it neither expired nor was it withdrawn."""
+        decision = self.decision_of(question)
+        return decision is not None and decision.reason in {"approved", "denied"}
+
     def stamps(self) -> Mapping[str, Hashable]:
         """Return the sessions that may have questions, each with a stamp of its records.
 

@@ -50,8 +50,7 @@ class AnsweredQuestions:
             for question in self._store.answered(session.session_id)
             if question.request is not None
             and (question.agent_name is not None or is_of_end(question))
-            and (decision := self._store.decision_of(question)) is not None
-            and decision.reason in {"approved", "denied"}
+            and self._store.is_answered_by_person(question)
         ]
         newest = max(answered, key=lambda question: question.created_at, default=None)
         return None if newest is None else newest.request

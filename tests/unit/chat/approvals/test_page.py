@@ -160,6 +160,15 @@ async def test_a_link_lasts_as_long_as_its_question(client, url, clock, decision
     assert await decision() is None
 
 
+async def test_a_question_that_expired_as_its_turn_waited_was_answered_by_nobody(
+    client, url, clock, store, question
+):
+    clock.move(TIMEOUT)
+    await asyncio.to_thread(store.expire, question)
+    assert shown(await client.get(url())) == (410, NOTHING)
+    assert shown(await post(client, url())) == (410, NOTHING)
+
+
 async def test_a_link_to_other_arguments_is_refused(client, url, decision):
     changed = url(arguments_hash="00" * 32)
     assert shown(await client.get(changed)) == (410, NOTHING)
@@ -169,7 +178,8 @@ async def test_a_link_to_other_arguments_is_refused(client, url, decision):
 
 async def test_a_withdrawn_question_is_gone(client, url, store, question, decision):
     await asyncio.to_thread(store.withdraw, [question])
-    assert (await post(client, url())).status_code in {409, 410}
+    assert shown(await client.get(url())) == (410, NOTHING)
+    assert shown(await post(client, url())) == (410, NOTHING)
     assert not (await decision()).approved
 
 
