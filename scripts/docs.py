@@ -372,7 +372,8 @@ def _schema_in_words(schema: Mapping[str, Any]) -> str:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     if schema.get("type") == "array":
         return f"array of {_schema_in_words(schema['items'])}s"
-    return str(schema.get("type", "anything"))
+    kinds = schema.get("type", "anything")
+    return kinds if isinstance(kinds, str) else " or ".join(kinds)
 
 
 if __name__ == "__main__":

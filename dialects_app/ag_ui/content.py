@@ -7,7 +7,7 @@ from dialects_app.shared.fields import refuse, required
 from dialects_app.shared.files import GivenFile, source_of
 
 _MEDIA = frozenset({"image", "audio", "video", "document"})
-_KINDS: Mapping[object, str] = {"data": "file_data", "file": "file_id", "url": "file_url"}
+_KINDS: Mapping[str, str] = {"data": "file_data", "file": "file_id", "url": "file_url"}
 """The kinds of sources, by the fields of ``source_of``."""
 
 
@@ -49,7 +49,7 @@ def _media(part: Mapping[str, Any], path: str, *, is_image: bool) -> GivenFile:
         refuse(f"{path}.source", "A source is an object.")
     kind, place = source.get("type"), f"{path}.source"
     value = required(source, "value", place)
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         refuse(f"{place}.type", "Sources are 'data', 'url' and 'file'.")
     return _file(_KINDS[kind], value, f"{place}.value", name=_name(part), is_image=is_image)
 

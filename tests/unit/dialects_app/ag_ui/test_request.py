@@ -188,6 +188,10 @@ def test_images_are_kept_by_where_they_stand():
             "messages.0.content.0.source.type",
         ),
         (
+            [{"type": "image", "source": {"type": ["url"], "value": "x"}}],
+            "messages.0.content.0.source.type",
+        ),
+        (
             [{"type": "image", "source": {"type": "url", "value": "ftp://x"}}],
             "messages.0.content.0.source.value",
         ),
