@@ -49,8 +49,9 @@ from mochi_project.keys.ring import KeyRing
 from mochi_project.principal import DEFAULT_OWNER
 from models_app.catalogue import ModelCatalogue
 from models_app.default_model import DefaultModel
+from models_app.model_calls import ModelCallHeaders, ModelCallObserver
 from models_app.settings import ModelsSettings
-from models_app.structured import ask_for_json
+from models_app.structured import StructuredModels
 from prompts_app.service import SystemPromptService
 from sessions_app.attachments.service import AttachmentService
 from sessions_app.deadline import Deadline
@@ -266,7 +267,17 @@ def _sessions(services: Services) -> SessionManager:
 
 def _summaries(services: Services) -> SummaryService:
     settings, models = services.get(ChatSettings), services.get(ModelCatalogue)
-    storage = people_storage(services)
+    providers, storage = services.get(ModelsSettings), people_storage(services)
+    answers = StructuredModels(
+        models.resolve,
+        is_of_ollama=models.is_of_ollama,
+        ollama_host=providers.ollama_host,
+        silence_timeout=providers.upstream_timeout_seconds,
+        observer=services.get(ModelCallObserver),
+        call_headers=services.get(ModelCallHeaders).make,
+        note_window=models.note_window,
+        keep_alive=providers.ollama_keep_alive,
+    )
     directory = settings.resolved_state_dir / "summaries"
     failures = services.get(RecordStores).open(
         directory, "summaries", durable=False, owner=settings.owner
@@ -275,7 +286,7 @@ def _summaries(services: Services) -> SummaryService:
         repository=storage.repository,
         writer=SummaryWriter(
             storage.repository,
-            partial(ask_for_json, models),
+            answers,
             answers_one_by_one=models.is_of_ollama,
             pending=storage.confirmation_store.pending,
             window_of=services.get(ContextWindows).of_summary,

@@ -92,3 +92,8 @@ class Cluster:
 def process_name(pool: str, process: int) -> str:
     """Return the lease name of a process started by the pool with this name."""
     return f"{pool}x{process}"
+
+
+def build_cluster(settings: ClusterSettings) -> Cluster | None:
+    """Build the cluster's connections; return None for a single machine."""
+    return None if settings.journal_url is None else Cluster(settings)

@@ -287,6 +287,10 @@ class ModelCatalogue:
         """Return the windows of the models that Ollama has loaded, as far as it says."""
         return await (await self._ollama.loaded_models()).all() or {}
 
+    async def note_window(self, name: str, window: int | None) -> None:
+        """Remember the window that Ollama accepted for one of its models, past ``resolve``."""
+        (await self._ollama.loaded_models()).note(name, window)
+
     def is_of_ollama(self, name: str) -> bool:
         """Return whether a name means a model of Ollama, and no profile of one."""
         try:

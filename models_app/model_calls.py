@@ -91,18 +91,20 @@ class ModelCallStart(msgspec.Struct, frozen=True, kw_only=True, eq=False, weakre
         owner: The owner of data that it is made for.
         call_id: An id that no other call of any process has.
         caller: The caller; None if unknown.
-        request: The request.
+        request: The request; None if a provider's library makes it.
         url: The provider's address, which may hold credentials; None if it is not known.
+        characters: The characters of the messages, if there is no request.
     """
 
     provider: str
     model: str
     purpose: Purpose
     owner: str
-    request: ModelRequest
     call_id: str = ""
     caller: Caller | None = None
+    request: ModelRequest | None = None
     url: str | None = None
+    characters: int = 0
 
 
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,8 +220,11 @@ class CallInProgress:
         observer: ModelCallObserver,
         *,
         provider: str,
-        request: ModelRequest,
-        url: str | None,
+        model: str,
+        purpose: Purpose,
+        request: ModelRequest | None = None,
+        url: str | None = None,
+        characters: int = 0,
     ) -> None:
         self.finished: Finished | None = None
         self.streamed = 0
@@ -227,13 +232,14 @@ class CallInProgress:
         self._observer = observer
         self._start = ModelCallStart(
             provider=provider,
-            model=request.model,
-            purpose=request.purpose,
+            model=model,
+            purpose=purpose,
             owner=principal().owner,
             call_id=os.urandom(8).hex(),
             caller=_caller.get(),
             request=request,
             url=url,
+            characters=characters,
         )
         self._first: float | None = None
         self._begun = 0.0
@@ -342,7 +348,12 @@ class ObservedModel:
         has_begun = False
         batch: Sequence[Delta] = ()
         async with CallInProgress(
-            self._observer, provider=self.provider, request=request, url=self._url
+            self._observer,
+            provider=self.provider,
+            model=request.model,
+            purpose=request.purpose,
+            request=request,
+            url=self._url,
         ) as call:
             if call.warning is not None:
                 yield [Warned(call.warning)]

@@ -1,19 +1,15 @@
 """Asks models for structured answers: JSON that fits a pydantic model."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from pydantic import BaseModel, ValidationError
 
-from models_app.catalogue import ModelCatalogue
 from models_app.cleaning import StreamCleaner
-from models_app.errors import (
-    OllamaError,
-    SchemaNotSupported,
-    ServiceUnavailable,
-)
+from models_app.errors import SchemaNotSupported, ServiceUnavailable
 from models_app.language_model import (
     Finished,
     LanguageModel,
@@ -22,9 +18,12 @@ from models_app.language_model import (
     TextDelta,
     ThinkingDelta,
 )
-from models_app.window_sizes import require_room
+from models_app.model_calls import CallHeaders, ModelCallLog, ModelCallObserver
 from sessions_app.keep_alive import KeepAlive
-from sessions_app.messages import SystemMessage, UserMessage
+from sessions_app.messages import NO_EXTRA, Message, SystemMessage, UserMessage
+
+if TYPE_CHECKING:
+    from models_app.ollama.structured import AsyncInstructorOllamaClient
 
 ATTEMPTS = 3
 LONGEST_ANSWER = 100_000
@@ -34,6 +33,7 @@ LONGEST_THOUGHT = 100_000
 """Characters of reasoning before an answer, for the same reason."""
 
 Form = TypeVar("Form", bound=BaseModel)
+NoteWindow = Callable[[str, int | None], Awaitable[None]]
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,70 +57,147 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     purpose: Purpose = "structured"
 
 
+class StructuredModels:
+    """Asks Ollama's models through ollama-instructor, and all others through ``ask_for_json``.
+
+    Args:
+        resolve: Returns the language model that runs a model, and its name there.
+        is_of_ollama: Returns whether a model's name means a model of Ollama.
+        ollama_host: Ollama's URL.
+        silence_timeout: The timeout of an answer of Ollama, in seconds.
+        observer: Sees the calls of Ollama's models; the others are observed already.
+        call_headers: Returns further headers of such a call; None for none.
+        note_window: Told of the window that Ollama accepted for a model.
+        keep_alive: How long Ollama's models stay loaded where a question does not say.
+    """
+
+    def __init__(
+        self,
+        resolve: Callable[[str], tuple[LanguageModel, str]],
+        *,
+        is_of_ollama: Callable[[str], bool],
+        ollama_host: str,
+        silence_timeout: float,
+        observer: ModelCallObserver | None = None,
+        call_headers: CallHeaders | None = None,
+        note_window: NoteWindow | None = None,
+        keep_alive: KeepAlive | None = None,
+    ) -> None:
+        self._keep_alive = keep_alive
+        self._call_headers = call_headers
+        self._note_window = note_window
+        self._resolve = resolve
+        self._is_of_ollama = is_of_ollama
+        self._observer = observer or ModelCallLog()
+        self._ollama_host = ollama_host
+        self._silence_timeout = silence_timeout
+        self._client: AsyncInstructorOllamaClient | None = None
+
+    async def aclose(self) -> None:
+        """Close the connections; the next question opens new ones."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def ask(self, model: str, question: Question, form: type[Form]) -> Form:
+        """Return the model's answer, validated.
+
+        Raises:
+            ModelNotFound: There is no such model.
+            ModelError: The provider can't be asked, or gave no answer of that form.
+        """
+        language_model, name = self._resolve(model)
+        if self._is_of_ollama(model):
+            return await self._ask_ollama(name, question, form)
+        provider = model.partition(":")[0]
+        return await ask_for_json(language_model, name, question, form, provider=provider)
+
+    async def _ask_ollama(self, name: str, question: Question, form: type[Form]) -> Form:
+        if (client := self._client) is None:
+            opened = await asyncio.to_thread(self._open_client)
+            client = self._client = self._client or opened
+        messages = [
+            {"role": "system", "content": question.instructions},
+            {"role": "user", "content": question.text},
+        ]
+        keep_alive = self._keep_alive if question.keep_alive is None else question.keep_alive
+        options = {
+            "num_ctx": question.context_window,
+            "num_predict": question.answer_tokens,
+            "keep_alive": keep_alive,
+        }
+        response = await client.structured_response(
+            name,
+            messages,
+            form,
+            options={key: value for key, value in options.items() if value is not None},
+            purpose=question.purpose,
+        )
+        if self._note_window is not None:
+            await self._note_window(name, question.context_window)
+        return form.model_validate_json(response.message.content or "")
+
+    def _open_client(self) -> "AsyncInstructorOllamaClient":
+        """Import and open Ollama's client, which reads files (modules, certificates)."""
+        from models_app.ollama.structured import AsyncInstructorOllamaClient  # noqa: PLC0415
+
+        return AsyncInstructorOllamaClient(
+            self._ollama_host,
+            silence_timeout=self._silence_timeout,
+            observer=self._observer,
+            call_headers=self._call_headers,
+        )
+
+
 async def ask_for_json(
-    models: ModelCatalogue, model: str, question: Question, form: type[Form]
+    language_model: LanguageModel,
+    name: str,
+    question: Question,
+    form: type[Form],
+    *,
+    provider: str,
 ) -> Form:
     """Ask any model to answer in JSON, and find the JSON in its answer.
 
     The prompt contains the schema. The first attempt also sends it as the provider's structured
-    output; if that fails, or the answer is invalid, only the prompt is used (docs/decisions/0226).
+    output; if that fails, or the answer is invalid, only the prompt is used.
 
     Raises:
-        ModelNotFound: There is no such model.
-        ContextOverflow: Ollama's model has no room for the question, or for the answer after it.
         ModelError: The provider can't be asked, or gave no answer of that form (retryable).
     """
-    language_model, name = models.resolve(model)
-    is_of_ollama = models.is_of_ollama(model)
-    constrained = _request(name, question, form.model_json_schema(), is_of_ollama=is_of_ollama)
-    plain = msgspec.structs.replace(constrained, answer_schema=None)
-    for request in [constrained, *[plain] * (ATTEMPTS - 1)]:
-        ends: list[Finished] = []
-        try:
-            text = await whole_answer(language_model, request, enough=LONGEST_ANSWER, ends=ends)
-        except (ServiceUnavailable, SchemaNotSupported):  # some servers fail with any status
-            if request is constrained:
-                continue
-            raise
-        for end in ends:
-            require_room(
-                end.done_reason, end.prompt_eval_count, end.eval_count, request.context_window
-            )
-        try:
-            return form.model_validate_json(text[text.find("{") : text.rfind("}") + 1])
-        except ValidationError:
-            continue
-    failure = OllamaError if is_of_ollama else ServiceUnavailable
-    raise failure(
-        f"Model '{name}' did not give an answer of the form {form.__name__}.",
-        retryable=True,
-        provider="ollama" if is_of_ollama else model.partition(":")[0],
-        model=name,
-    )
-
-
-def _request(
-    name: str, question: Question, schema: Mapping[str, Any], *, is_of_ollama: bool
-) -> ModelRequest:
+    schema = form.model_json_schema()
     instructions = (
         f"{question.instructions}\n\nAnswer with one JSON object and nothing else. "
         f"It must fit this JSON schema:\n{msgspec.json.encode(schema).decode()}"
     )
-    options = {"keep_alive": question.keep_alive}
-    if is_of_ollama:
-        options["num_predict"] = question.answer_tokens
-    return ModelRequest(
+    messages: Sequence[Message] = [
+        SystemMessage(content=instructions, message_id="", timestamp=""),
+        UserMessage(content=question.text, message_id="", timestamp=""),
+    ]
+    plain = ModelRequest(
         model=name,
-        messages=[
-            SystemMessage(content=instructions, message_id="", timestamp=""),
-            UserMessage(content=question.text, message_id="", timestamp=""),
-        ],
-        think=False if is_of_ollama else None,
+        messages=messages,
         context_window=question.context_window,
-        keeps_window=True,  # who asks has less to say then
-        options={option: value for option, value in options.items() if value is not None},
-        answer_schema=schema,
+        options=NO_EXTRA if question.keep_alive is None else {"keep_alive": question.keep_alive},
         purpose=question.purpose,
+    )
+    constrained = msgspec.structs.replace(plain, answer_schema=schema)
+    for request in [constrained, *[plain] * (ATTEMPTS - 1)]:
+        try:
+            text = await whole_answer(language_model, request, enough=LONGEST_ANSWER)
+        except (ServiceUnavailable, SchemaNotSupported):  # some servers fail with any status
+            if request is constrained:
+                continue
+            raise
+        try:
+            return form.model_validate_json(text[text.find("{") : text.rfind("}") + 1])
+        except ValidationError:
+            continue
+    raise ServiceUnavailable(
+        f"Model '{name}' did not give an answer of the form {form.__name__}.",
+        retryable=True,
+        provider=provider,
+        model=name,
     )
 
 

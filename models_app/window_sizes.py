@@ -5,8 +5,6 @@ Steps are coarse, because Ollama reloads a model whenever ``num_ctx`` changes.
 
 import msgspec
 
-from models_app.errors import ContextOverflow
-
 SAFE_SHARE = 0.9
 """The share of a model's longest context that is used by default."""
 
@@ -42,19 +40,3 @@ def fills_window(prompt: int | None, answer: int | None, window: int | None) -> 
     if not prompt or not answer or not window:
         return False
     return prompt + answer >= window - _MARGIN
-
-
-def require_room(
-    done_reason: str | None, prompt: int | None, answer: int | None, window: int | None
-) -> None:
-    """Refuse an answer that was cut because the prompt left too little of the window.
-
-    Raises:
-        ContextOverflow: It was.
-    """
-    if done_reason == "length" and fills_window(prompt, answer, window):
-        raise ContextOverflow(
-            f"The prompt ({prompt} tokens) leaves no room for the answer in the context window "
-            f"({window} tokens).",
-            n_prompt_tokens=prompt,
-        )

@@ -120,6 +120,8 @@ def full_name(provider: str, model: str) -> str:
 
 def tokens_sent(start: ModelCallStart) -> int:
     """Estimate the tokens of a call's request."""
+    if start.request is None:
+        return int(start.characters / CHARACTERS_PER_TOKEN)
     return estimate_messages(start.request.messages) + estimate_tools(start.request.tools)
 
 
@@ -177,8 +179,8 @@ def record_of(call: ModelCall, price: Price | None) -> UsageRecord:
     )
 
 
-def _images_in(request: ModelRequest) -> int:
-    if not request.files:
+def _images_in(request: ModelRequest | None) -> int:
+    if request is None or not request.files:
         return 0
     return sum(
         each.media_type.startswith("image/") and each.id in request.files

@@ -126,10 +126,11 @@ class SummaryService:
                 logger.exception("summaries were not queued", extra={"session_ids": answered})
 
     async def aclose(self) -> None:
-        """Queue what was gathered, which takes a moment."""
+        """Queue what was gathered, which takes a moment, and close connections."""
         self._closing.set()
         if self._queueing is not None:
             await self._queueing
+        await self._writer.aclose()
 
     def queue_due(self, *, worker_is_new: bool = False) -> int:
         """Queue what is overdue: found in the sessions' files, whatever became of its task.

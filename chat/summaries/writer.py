@@ -16,7 +16,7 @@ from chat.summaries.prompt import (
 )
 from models_app.errors import ContextOverflow, ModelNotFound
 from models_app.model_calls import call_models_for
-from models_app.structured import Question
+from models_app.structured import StructuredModels
 from sessions_app.errors import MochiError, SessionBusy
 from sessions_app.labels import wants_title
 from sessions_app.session import Session
@@ -25,9 +25,6 @@ from sessions_app.store.repository import SessionRepository
 logger = logging.getLogger(__name__)
 
 WATCH_SECONDS = 0.25
-
-Ask = Callable[[str, Question, type[ConversationSummary]], Awaitable[ConversationSummary]]
-"""From a model, a question and the form of its answer to the answer."""
 
 
 class SummaryPreempted(Exception):
@@ -42,7 +39,7 @@ class SummaryWriter:
 
     Args:
         repository: The sessions, with their claims.
-        ask: Gets a structured answer out of a model.
+        answers: Gets structured answers out of models.
         answers_one_by_one: Whether requests for a model wait for each other (Ollama's do).
         pending: Returns the questions of a session that wait for an answer.
         window_of: Returns the context window for a model's summary of a session.
@@ -51,7 +48,7 @@ class SummaryWriter:
     def __init__(
         self,
         repository: SessionRepository,
-        ask: Ask,
+        answers: StructuredModels,
         *,
         answers_one_by_one: Callable[[str], bool],
         pending: Callable[[str], Sequence[Confirmation]],
@@ -59,7 +56,7 @@ class SummaryWriter:
     ) -> None:
         self._window_of = window_of
         self._repository = repository
-        self._ask_model = ask
+        self._answers = answers
         self._answers_one_by_one = answers_one_by_one
         self._pending = pending
         self._models: dict[str, str | None] = {}
@@ -150,6 +147,10 @@ class SummaryWriter:
         except MochiError:
             return None
 
+    async def aclose(self) -> None:
+        """Close connections to models."""
+        await self._answers.aclose()
+
     async def _ask(self, session: Session, model: str) -> ConversationSummary:
         """Ask the model, with less of the conversation where it can't hold what was estimated."""
         call_models_for(session.session_id)
@@ -159,7 +160,7 @@ class SummaryWriter:
         while True:
             question = question_for(session, window, share=share)
             try:
-                return await self._ask_model(model, question, form)
+                return await self._answers.ask(model, question, form)
             except ContextOverflow as overflow:
                 share = smaller_share(share, overflow, question.context_window)
                 logger.info(

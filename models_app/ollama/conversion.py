@@ -14,11 +14,12 @@ import httpx
 import msgspec
 import ollama
 from ollama import _utils as ollama_utils
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from models_app.language_model import Think
 from models_app.ollama import errors
-from models_app.ollama.host import parse_host
+from models_app.ollama.host import OllamaHost
+from models_app.ollama.inventory import ModelDetails, Tag
 from models_app.ollama.wire import chat_body, wire_messages, wire_tools
 from models_app.tool_schemas import inline_references
 from sessions_app.messages import (
@@ -66,16 +67,20 @@ class ChatResponse(ollama.ChatResponse):
     message: ChatMessage
 
 
-def client_options(
-    host: str | None, silence_timeout: float, connect_timeout: float
+class ShownModel(ollama.ShowResponse):
+    """A model's details, with the host of one that runs in the cloud; the library drops it."""
+
+    remote_host: str | None = None
+
+
+def http_options(
+    host: OllamaHost | None, silence_timeout: float, connect_timeout: float
 ) -> dict[str, Any]:
-    """Return the arguments of the library's clients, which default to no timeouts, a small pool."""
-    address = parse_host(host) if host else None
+    """Return options for the library's clients, which default to no timeouts and a small pool."""
     return {
-        "host": address.url if address else None,
         "follow_redirects": False,
         "trust_env": False,
-        "headers": address.headers if address else {},
+        "headers": host.headers if host is not None else {},
         "verify": _tls_context(),
         "timeout": httpx.Timeout(silence_timeout, connect=connect_timeout),
         "limits": httpx.Limits(
@@ -115,6 +120,21 @@ def library_body(
     return {**rest, **body}
 
 
+def parse_piece(line: bytes, model: str) -> ChatResponse:
+    """Parse one line of a chat answer.
+
+    Raises:
+        ModelError: It is an error line, or can't be read.
+    """
+    try:
+        return ChatResponse.model_validate_json(line)
+    except ValidationError as error:
+        words = errors.parse_error(line)
+        if words.is_envelope:
+            raise errors.error_from_answer(None, words, model=model) from None
+        raise errors.invalid_answer("a line can't be read.") from error
+
+
 def join_pieces(pieces: Sequence[ChatResponse]) -> ChatResponse:
     """Join the pieces of an answer."""
     calls = [call for piece in pieces for call in piece.message.tool_calls or ()]
@@ -127,11 +147,46 @@ def join_pieces(pieces: Sequence[ChatResponse]) -> ChatResponse:
     return pieces[-1].model_copy(update={"message": message})
 
 
+def tags_from(listed: ollama.ListResponse) -> list[Tag]:
+    """Convert the server's list."""
+    return [
+        Tag(
+            name=item.model,
+            digest=item.digest or "",
+            size=int(item.size or 0),
+            modified_at=int(item.modified_at.timestamp()) if item.modified_at else None,
+        )
+        for item in listed.models
+        if item.model
+    ]
+
+
+def details_from(shown: ollama.ShowResponse) -> ModelDetails:
+    """Convert a model's details."""
+    details = shown.details
+    return ModelDetails(
+        format=(details and details.format) or "",
+        family=(details and details.family) or "",
+        parameter_size=(details and details.parameter_size) or "",
+        quantization_level=(details and details.quantization_level) or "",
+        capabilities=tuple(shown.capabilities or ()),
+        facts=dict(shown.modelinfo or {}),
+        remote_host=shown.remote_host or None if isinstance(shown, ShownModel) else None,
+    )
+
+
 @contextmanager
-def typed_errors(public_host: str, model: str | None = None) -> Iterator[None]:
-    """Translate exceptions of the library and of httpx to ``ModelError``s."""
+def typed_errors(
+    public_host: str,
+    model: str | None = None,
+    *,
+    passing: tuple[type[Exception], ...] = (),
+) -> Iterator[None]:
+    """Translate exceptions of the library and of httpx to ``ModelError``s, except ``passing``."""
     try:
         yield
+    except passing:
+        raise
     except ollama.ResponseError as error:
         status = error.status_code if error.status_code > 0 else None
         if status is not None and 300 <= status < 400:

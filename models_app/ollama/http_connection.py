@@ -340,20 +340,40 @@ class HttpConnection(asyncio.Protocol):
             self._timer = None
 
 
-def request_head(
-    method: str, target: str, *, host: str, headers: Mapping[str, str], length: int | None = None
+def request_bytes(
+    method: str, target: str, *, host: str, headers: Mapping[str, str], body: bytes = b""
 ) -> bytes:
-    """Return the head of a request.
+    """Return the bytes of a request, head and body.
 
     Args:
         method: ``GET`` or ``POST``.
         target: Path and query, percent-encoded.
         host: The ``Host`` header.
         headers: Further headers, without control characters.
-        length: The bytes of the body that follows; None without one.
+        body: The body.
     """
+    head = request_head(method, target, host=host, headers=headers)
+    return with_body(head, body) if body or method == "POST" else head + b"\r\n"
+
+
+def request_head(method: str, target: str, *, host: str, headers: Mapping[str, str]) -> bytes:
+    """Return the part of a request that does not depend on its body; see ``request_bytes``."""
     lines = [f"{method} {target} HTTP/1.1", f"Host: {host}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
-    if length is not None:
-        lines.append(f"Content-Length: {length}")
-    return "\r\n".join([*lines, "", ""]).encode("latin-1")
+    return "\r\n".join([*lines, ""]).encode("latin-1")
+
+
+def with_headers(head: bytes, headers: Mapping[str, str]) -> bytes:
+    """Append headers, without control characters, to a head that ``request_head`` made."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return head + lines.encode("latin-1")
+
+
+def with_body(head: bytes, body: bytes) -> bytes:
+    """Append a body, with its length, to a head that ``request_head`` made."""
+    return b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
+
+
+def with_length(head: bytes, length: int) -> bytes:
+    """Complete a head that ``request_head`` made with the length of the body that follows."""
+    return b"%bContent-Length: %d\r\n\r\n" % (head, length)

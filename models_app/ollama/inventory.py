@@ -4,19 +4,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from models_app.errors import ModelError, ModelNotFound
 from models_app.expiring_cache import ExpiringCache
 from models_app.language_model import ModelInfo
-from models_app.ollama.errors import invalid_answer
-from sessions_app.decoding import NO_JSON, decode_as
-
-if TYPE_CHECKING:
-    from models_app.ollama.transport import OllamaTransport
 
 CACHE_SECONDS = 60.0
 """The time for which a model's facts are cached before its digest is compared again."""
@@ -32,27 +26,14 @@ class Tag(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: The model's name.
         digest: The digest of the model that the name refers to.
-        size: Its bytes on disk, as the server writes them.
-        modified_at: When it was pulled or made, as the server writes it.
+        size: Its bytes on disk.
+        modified_at: When it was pulled or made, in seconds since 1970; None if unknown.
     """
 
-    name: str = msgspec.field(default="", name="model")
-    digest: str | None = None
-    size: Any = None
-    modified_at: Any = None
-
-
-class _TagList(msgspec.Struct):
-    models: Sequence[Tag]
-
-
-class FileDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """The details of a model's file."""
-
-    format: str | None = None
-    family: str | None = None
-    parameter_size: str | None = None
-    quantization_level: str | None = None
+    name: str
+    digest: str
+    size: int = 0
+    modified_at: int | None = None
 
 
 class ModelDetails(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,42 +43,34 @@ class ModelDetails(msgspec.Struct, frozen=True, kw_only=True):
     model's chat template has.
     """
 
-    details: FileDetails | None = None
-    capabilities: Sequence[str] | None = None
-    model_info: Mapping[str, Any] | None = None
+    format: str = ""
+    family: str = ""
+    parameter_size: str = ""
+    quantization_level: str = ""
+    capabilities: Sequence[str] = ()
+    facts: Mapping[str, Any] = {}
     remote_host: str | None = None
 
     @property
     def context_length(self) -> int | None:
         """The longest context that the model was trained for, in tokens."""
-        facts = self.model_info or {}
-        family = self.details.family if self.details is not None else None
-        for prefix in (facts.get("general.architecture"), family):
-            length = facts.get(f"{prefix}.context_length")
+        for prefix in (self.facts.get("general.architecture"), self.family):
+            length = self.facts.get(f"{prefix}.context_length")
             if isinstance(length, int) and length > 0:
                 return length
         return None
 
 
-def tags_in(answer: bytes) -> list[Tag]:
-    """Read the answer of ``GET /api/tags``.
+class ModelSource(Protocol):
+    """Fetches facts about models; both methods raise ``ModelError``s."""
 
-    Raises:
-        OllamaError: It is another one.
-    """
-    return [tag for tag in _decoded(answer, _TagList).models if tag.name]
+    async def fetch_tags(self) -> Sequence[Tag]:
+        """Return the server's list."""
+        ...
 
-
-def details_in(answer: bytes) -> ModelDetails:
-    """Read the answer of ``POST /api/show``; raises as ``tags_in``."""
-    return _decoded(answer, ModelDetails)
-
-
-def _decoded(answer: bytes, kind: type[_T]) -> _T:
-    try:
-        return decode_as(answer, kind)
-    except NO_JSON as error:
-        raise invalid_answer("it is not what Ollama sends.") from error
+    async def fetch_details(self, name: str) -> ModelDetails:
+        """Return a model's details."""
+        ...
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -112,9 +85,7 @@ class ModelInventory:
     the same thing share one request.
     """
 
-    def __init__(
-        self, source: "OllamaTransport", *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, source: ModelSource, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._source = source
         self._shown: dict[str, ModelDetails] = {}
         self._known: ExpiringCache[_Known] = ExpiringCache(CACHE_SECONDS, clock=clock)
@@ -252,27 +223,18 @@ def is_cloud(name: str) -> bool:
 
 def model_info(name: str, tag: Tag | None, shown: ModelDetails) -> ModelInfo:
     """Combine the list's entry with the model's details."""
-    is_remote = bool(shown.remote_host) or is_cloud(name)
-    file, tag = shown.details or FileDetails(), tag or Tag()
+    is_remote = shown.remote_host is not None or is_cloud(name)
     return ModelInfo(
         name=name,
-        size_mb=round((tag.size if isinstance(tag.size, int | float) else 0) / 1e6, 1),
-        format=file.format or "",
-        family=file.family or "",
-        parameter_size=file.parameter_size or "",
-        quantization_level=file.quantization_level or "",
-        capabilities=tuple(shown.capabilities or ()),
+        size_mb=round((tag.size if tag is not None else 0) / 1e6, 1),
+        format=shown.format,
+        family=shown.family,
+        parameter_size=shown.parameter_size,
+        quantization_level=shown.quantization_level,
+        capabilities=tuple(shown.capabilities),
         context_length=shown.context_length,
-        modified_at=_seconds(tag.modified_at),
-        digest=tag.digest or "",
+        modified_at=tag.modified_at if tag is not None else None,
+        digest=tag.digest if tag is not None else "",
         is_remote=is_remote,
         continues_answers=not is_remote,
     )
-
-
-def _seconds(value: Any) -> int | None:
-    """Return a time in seconds since 1970; None if it is none."""
-    try:
-        return int(datetime.fromisoformat(value).timestamp())
-    except (TypeError, ValueError, OverflowError):
-        return int(value) if isinstance(value, int | float) else None

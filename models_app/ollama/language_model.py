@@ -1,14 +1,13 @@
 """Implements ``LanguageModel`` for Ollama.
 
-Importing this module is cheap. The HTTP client behind it (``transport``) is imported and opened on
-first use, or before it by ``warm_up``.
+Importing this module is cheap. The HTTP clients behind it (``transport`` for chat, the ollama
+library for everything else) are imported and opened on first use, or before it by ``warm_up``.
 """
 
 import asyncio
 import importlib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -38,10 +37,12 @@ from models_app.window_sizes import fit, safe_limit
 from sessions_app.keep_alive import KeepAlive
 
 if TYPE_CHECKING:
+    from models_app.ollama.clients import AsyncOllamaClient
     from models_app.ollama.loaded_models import LoadedModels
     from models_app.ollama.transport import OllamaTransport, Reply
 
 _ROOM_FOR_AN_ANSWER = 1.1
+_LIBRARY_SECONDS = 30.0
 _MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
 
@@ -52,7 +53,8 @@ class _Clients:
     loop: asyncio.AbstractEventLoop
     transport: "OllamaTransport"
     loaded: "LoadedModels"
-    inventory: ModelInventory
+    library: "AsyncOllamaClient | None" = None
+    inventory: ModelInventory | None = None
 
 
 class OllamaLanguageModel:
@@ -77,6 +79,7 @@ class OllamaLanguageModel:
     ) -> None:
         self._call_headers = call_headers
         self._keep_alive = keep_alive
+        self._given_host = host
         self._host = parse_host(host)
         self._silence_timeout = silence_timeout
         self._connect_timeout = connect_timeout
@@ -140,7 +143,9 @@ class OllamaLanguageModel:
     def recall(self, model: str) -> ModelInfo | None:
         """Return the cached result of ``describe``, or None. Thread-safe."""
         clients = self._clients
-        return clients.inventory.recall(model) if clients is not None else None
+        if clients is None or clients.inventory is None:
+            return None
+        return clients.inventory.recall(model)
 
     async def describe(self, model: str) -> ModelInfo:
         """Return a model's facts; asks the server at most once a minute.
@@ -149,7 +154,7 @@ class OllamaLanguageModel:
             ModelNotFound: The server does not have it, or it can't chat.
             ModelError: The server can't be asked.
         """
-        return await (await self._open()).inventory.describe(model)
+        return await (await self._inventory()).describe(model)
 
     async def list_models(self) -> list[ModelInfo]:
         """Return the models that can chat, in the server's order.
@@ -157,7 +162,7 @@ class OllamaLanguageModel:
         Raises:
             ModelError: The server can't be asked.
         """
-        return await (await self._open()).inventory.list()
+        return await (await self._inventory()).list()
 
     async def loaded_models(self) -> "LoadedModels":
         """Return what is known of the models that the server has loaded."""
@@ -167,7 +172,7 @@ class OllamaLanguageModel:
         """Return the server's answer at one of its paths, in JSON.
 
         Args:
-            path: ``/api/ps``, ``/api/embed`` or ``/api/embeddings``.
+            path: ``/api/ps``, or one of ``transport.PATHS``.
             body: The request, with its ``model``; None for the first path.
 
         Raises:
@@ -175,7 +180,7 @@ class OllamaLanguageModel:
         """
         transport = (await self._open()).transport
         if body is None:
-            return await transport.fetch(path)
+            return await transport.running()
         data = wire.encode_body(body)
         reply = await transport.chat(data, model=str(body.get("model")), path=path)
         return await reply.read_whole(_MAX_ANSWER_BYTES)
@@ -187,6 +192,7 @@ class OllamaLanguageModel:
     async def warm_up(self) -> None:
         """Import and open the clients. Called once the server listens."""
         await self._open()
+        await self._inventory()
 
     async def aclose(self) -> None:
         """Close every connection. Using the model again opens new ones."""
@@ -194,7 +200,10 @@ class OllamaLanguageModel:
         if clients is None:
             return
         await clients.loaded.aclose()
-        await clients.inventory.aclose()
+        if clients.inventory is not None:
+            await clients.inventory.aclose()
+        if clients.library is not None:
+            await clients.library.close()
         await clients.transport.aclose()
 
     async def _ask(self, request: ModelRequest, window: int | None) -> "Reply":
@@ -208,7 +217,8 @@ class OllamaLanguageModel:
         try:
             reply = await clients.transport.chat(body, model=request.model)
         except ModelNotFound:
-            clients.inventory.forget(request.model)
+            if clients.inventory is not None:
+                clients.inventory.forget(request.model)
             raise
         clients.loaded.note(request.model, window)
         return reply
@@ -228,9 +238,25 @@ class OllamaLanguageModel:
                 connect_timeout=self._connect_timeout,
                 call_headers=self._call_headers,
             )
-            running = loaded.LoadedModels(partial(transport.fetch, "/api/ps"))
-            self._clients = _Clients(loop, transport, running, ModelInventory(transport))
+            self._clients = _Clients(loop, transport, loaded.LoadedModels(transport.running))
         return self._clients
+
+    async def _inventory(self) -> ModelInventory:
+        clients = await self._open()
+        if clients.inventory is None:
+            library = await asyncio.to_thread(self._make_library, clients.transport)
+            if clients.inventory is None:
+                clients.library = library
+                clients.inventory = ModelInventory(library)
+        return clients.inventory
+
+    def _make_library(self, transport: "OllamaTransport") -> "AsyncOllamaClient":
+        """Create the library's client; loads certificates, so it runs in a thread."""
+        from models_app.ollama.clients import AsyncOllamaClient  # noqa: PLC0415 - heavy
+
+        return AsyncOllamaClient(
+            host=self._given_host, silence_timeout=_LIBRARY_SECONDS, stream_transport=transport
+        )
 
 
 class _SinkFeeder:

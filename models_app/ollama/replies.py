@@ -20,10 +20,10 @@ from models_app.language_model import (
     ThinkingDelta,
 )
 from models_app.ollama import errors
+from models_app.ollama.lines import MAX_LINE_BYTES, LineSplitter
 from sessions_app.decoding import convert_to, decoder_of
 from sessions_app.messages import ToolCall
 
-MAX_LINE_BYTES = 16 * 1024 * 1024
 MAX_REPLY_BYTES = 256 * 1024 * 1024
 """Some two million tokens. A reply is in memory until its end: text, reasoning, calls."""
 
@@ -89,8 +89,8 @@ class ReplyParser:
     __slots__ = (
         "_call_ids",
         "_has_output",
-        "_held",
-        "_held_bytes",
+        "_is_split",
+        "_lines",
         "_model",
         "_received",
         "_stray",
@@ -100,9 +100,9 @@ class ReplyParser:
 
     def __init__(self, model: str) -> None:
         self._model = model
+        self._lines = LineSplitter()
         self._call_ids: set[str] = set()
-        self._held: list[bytes] = []  # of the last line, whose end is to come
-        self._held_bytes = 0
+        self._is_split = False  # the last line that came: the rest of it is to come
         self._received = 0
         self._has_output = False
         self._stray = b""  # a line that says neither a message nor an error in Ollama's form
@@ -116,9 +116,10 @@ class ReplyParser:
         if self._received > MAX_REPLY_BYTES:
             self._fail(errors.reply_too_long(MAX_REPLY_BYTES))
             return []
-        if self._held_bytes or data[-1:] != b"\n":
-            lines = self._whole_lines(data)
-            if self._held_bytes > MAX_LINE_BYTES:
+        if self._is_split or data[-1:] != b"\n":
+            lines = self._lines.push(data)
+            self._is_split = self._lines.held_bytes > 0
+            if self._lines.held_bytes > MAX_LINE_BYTES:
                 deltas = self._read_one_by_one(lines) if lines else []
                 self._fail(errors.line_too_long(MAX_LINE_BYTES))
                 return deltas
@@ -132,21 +133,9 @@ class ReplyParser:
             return self._read_one_by_one(lines)
         return self._deltas(chunks, lines)
 
-    def _whole_lines(self, data: bytes) -> bytes:
-        """Return the lines that a read completes, as one block, and hold what follows them."""
-        cut = data.rfind(b"\n") + 1
-        if not cut:
-            self._held.append(data)
-            self._held_bytes += len(data)
-            return b""
-        lines = b"".join((*self._held, data[:cut]))
-        self._held = [data[cut:]]
-        self._held_bytes = len(data) - cut
-        return lines
-
     def end(self) -> list[Delta]:
         """Handle the end of the stream; set ``failure`` unless the final line was seen."""
-        rest = b"".join(self._held).strip()
+        rest = self._lines.take_rest().strip()
         deltas: list[Delta] = []
         if rest and not self.finished:
             try:

@@ -1,12 +1,12 @@
-"""Sends requests to Ollama over pooled connections; responses are read in whole network reads.
+"""Sends chat requests to Ollama over pooled connections; responses are read in whole network reads.
 
 httpx, which the ollama library is built on, costs a millisecond before the first token and most
-of the processor time after it (docs/decisions/0017).
+of the processor time after it; so chat goes this way, and the library does the rest
+(docs/decisions/0017).
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from models_app.errors import ModelError
@@ -19,15 +19,17 @@ from models_app.ollama.http_connection import (
     HttpError,
     ProtocolError,
     ReadTimeout,
+    request_bytes,
     request_head,
+    with_body,
+    with_headers,
+    with_length,
 )
 from models_app.ollama.http_pool import HttpPool
-from models_app.ollama.inventory import ModelDetails, Tag, details_in, tags_in
-from models_app.ollama.wire import encode_body
 
 PING_SECONDS = 1.0
-_LOOK_UP_SECONDS = 30.0
-"""The silence after which an answer about models counts as lost."""
+_CHAT = "/api/chat"
+PATHS = (_CHAT, "/api/embed", "/api/embeddings")
 _IDLE_CONNECTION_SECONDS = 30.0
 _MAX_ERROR_BYTES = 64 * 1024
 _MAX_LIST_BYTES = 4 * 1024 * 1024
@@ -43,6 +45,7 @@ class OllamaTransport:
         host: The server's address.
         silence_timeout: Seconds without a byte after which an answer counts as lost.
         connect_timeout: The timeout of connecting, in seconds.
+        authorization: An ``Authorization`` header, if the host has no credentials of its own.
         call_headers: Returns further headers of a chat request; None for none.
     """
 
@@ -52,19 +55,30 @@ class OllamaTransport:
         *,
         silence_timeout: float,
         connect_timeout: float = CONNECT_SECONDS,
+        authorization: str | None = None,
         call_headers: CallHeaders | None = None,
     ) -> None:
         parts = urlsplit(host.url)
         self._call_headers = call_headers
         self._host = host
         self._silence_timeout = silence_timeout
-        self._location, self._base_path = parts.netloc, parts.path
-        self._headers = {
+        headers = {
             "User-Agent": "mochi-server",
             "Accept": "*/*",
             "Accept-Encoding": "identity",
-            "Content-Type": "application/json",
+            **({} if authorization is None else {"Authorization": authorization}),
             **host.headers,
+        }
+        self._ping = request_bytes(
+            "GET", f"{parts.path}/api/version", host=parts.netloc, headers=headers
+        )
+        self._list_running = request_bytes(
+            "GET", f"{parts.path}/api/ps", host=parts.netloc, headers=headers
+        )
+        headers["Content-Type"] = "application/json"
+        self._heads = {
+            path: request_head("POST", f"{parts.path}{path}", host=parts.netloc, headers=headers)
+            for path in PATHS
         }
         self._pool = HttpPool(
             parts.hostname or "127.0.0.1",
@@ -74,41 +88,42 @@ class OllamaTransport:
             keep_seconds=_IDLE_CONNECTION_SECONDS,
         )
 
-    async def chat(
-        self, body: bytes | LargeBody, *, model: str, path: str = "/api/chat"
-    ) -> "Reply":
+    async def chat(self, body: bytes | LargeBody, *, model: str, path: str = _CHAT) -> "Reply":
         """Send the JSON body of a chat and return the reply, whose status is 200.
 
         Args:
             body: The body.
             model: The model, for errors.
-            path: Another path to send it to.
+            path: Another path of ``PATHS``.
 
         Raises:
             OllamaUnreachable: No connection could be made.
             ModelError: The server refused; the subclass depends on its answer.
         """
-        headers = self._call_headers() if self._call_headers is not None else {}
-        return await self._send(path, body, headers, model=model, silence=self._silence_timeout)
+        try:
+            connection = await self._send(path, body)
+        except (HttpError, OSError) as error:
+            raise self._error_from(error) from error
+        if connection.status == 200:
+            return Reply(connection, self._pool, self._error_from)
+        try:
+            raise await self._refusal(connection, model)
+        finally:
+            self._pool.drop(connection)
 
-    async def fetch(self, path: str, body: bytes | None = None, model: str | None = None) -> bytes:
-        """Return the body of an answer about models; raises as ``chat``."""
-        reply = await self._send(path, body, {}, model=model, silence=_LOOK_UP_SECONDS)
-        return await reply.read_whole(_MAX_LIST_BYTES)
+    async def running(self) -> bytes:
+        """Return the body of ``GET /api/ps``: the loaded models.
 
-    async def fetch_tags(self) -> Sequence[Tag]:
-        """Return the server's list of models; raises as ``chat``."""
-        return tags_in(await self.fetch("/api/tags"))
-
-    async def fetch_details(self, name: str) -> ModelDetails:
-        """Return the server's details of a model; raises as ``chat``."""
-        return details_in(await self.fetch("/api/show", encode_body({"model": name}), name))
+        Raises:
+            ModelError: The server could not be asked, or refused.
+        """
+        return await self._get(self._list_running)
 
     async def ping(self) -> bool:
         """Return whether the server answers within a second. Never raises a connection error."""
         try:
             async with asyncio.timeout(PING_SECONDS):
-                await self.fetch("/api/version")
+                await self._get(self._ping)
         except (ModelError, TimeoutError):
             return False
         return True
@@ -117,41 +132,27 @@ class OllamaTransport:
         """Close every connection, those of running streams included."""
         self._pool.close()
 
-    async def _send(
-        self,
-        path: str,
-        body: bytes | LargeBody | None,
-        headers: Mapping[str, str],
-        *,
-        model: str | None,
-        silence: float,
-    ) -> "Reply":
-        error_from = partial(self._error_from, silence)
-        rest: Iterable[bytes] = ()
-        length, whole = None, b""
-        if isinstance(body, LargeBody):
-            length, rest = body.length, body
-        elif body is not None:
-            length, whole = len(body), body
-        head = request_head(
-            "GET" if body is None else "POST",
-            self._base_path + path,
-            host=self._location,
-            headers={**self._headers, **headers},
-            length=length,
-        )
+    async def _get(self, request: bytes) -> bytes:
+        """Send a request without a body; return the body of its answer."""
         try:
-            connection = await self._pool.send(head + whole, silence_timeout=silence, rest=rest)
+            connection = await self._pool.send(request, silence_timeout=self._silence_timeout)
         except (HttpError, OSError) as error:
-            raise error_from(error) from error
-        if connection.status == 200:
-            return Reply(connection, self._pool, error_from)
-        try:
-            raise await self._refusal(connection, model)
-        finally:
+            raise self._error_from(error) from error
+        if connection.status != 200:
             self._pool.drop(connection)
+            raise errors.invalid_answer(f"it has HTTP {connection.status}.")
+        return await Reply(connection, self._pool, self._error_from).read_whole(_MAX_LIST_BYTES)
 
-    async def _refusal(self, connection: HttpConnection, model: str | None) -> ModelError:
+    async def _send(self, path: str, body: bytes | LargeBody) -> HttpConnection:
+        silence, head = self._silence_timeout, self._heads[path]
+        if self._call_headers is not None:
+            head = with_headers(head, self._call_headers())
+        if isinstance(body, LargeBody):
+            begun = with_length(head, body.length)
+            return await self._pool.send(begun, silence_timeout=silence, rest=body)
+        return await self._pool.send(with_body(head, body), silence_timeout=silence)
+
+    async def _refusal(self, connection: HttpConnection, model: str) -> ModelError:
         status = connection.status
         if 300 <= status < 400:
             return errors.redirected(status, connection.headers.get("location", ""))
@@ -170,12 +171,12 @@ class OllamaTransport:
             retry_after=connection.headers.get("retry-after"),
         )
 
-    def _error_from(self, silence: float, failure: HttpError | OSError) -> ModelError:
+    def _error_from(self, failure: HttpError | OSError) -> ModelError:
         """Translate a failure of the connection."""
         if isinstance(failure, OSError):
             return errors.unreachable(self._host.url, _reason(failure))
         if isinstance(failure, ReadTimeout):
-            return errors.timed_out(silence)
+            return errors.timed_out(self._silence_timeout)
         if isinstance(failure, ProtocolError):
             return errors.invalid_answer("it is not HTTP.")
         return errors.interrupted("the connection closed before its end.")

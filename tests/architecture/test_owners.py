@@ -89,6 +89,7 @@ CACHES = {
     "models_app/default_model.py": "the model of a configuration",
     "models_app/ollama/conversion.py": "types",
     "models_app/ollama/inventory.py": "what Ollama says of its models",
+    "models_app/ollama/structured.py": "schemas, by their content",
     "models_app/profile_language_model.py": "profiles, of one owner's models",
     "models_app/tool_schemas.py": "schemas, by their content",
     "models_app/vendors/inventory.py": "what vendors say of their models",

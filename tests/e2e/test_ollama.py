@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from models_app.catalogue import ModelCatalogue
 from models_app.errors import ContextOverflow, ModelNotFound
 from models_app.language_model import (
     CallDelta,
@@ -26,7 +25,7 @@ from models_app.language_model import (
     WindowGrown,
 )
 from models_app.ollama.language_model import OllamaLanguageModel
-from models_app.structured import Question, ask_for_json
+from models_app.structured import Question, StructuredModels
 from sessions_app.messages import (
     AssistantMessage,
     Message,
@@ -201,11 +200,17 @@ class Capital(BaseModel):
 
 
 async def test_it_answers_in_a_form(ollama: OllamaLanguageModel, info: ModelInfo) -> None:
+    models = StructuredModels(
+        lambda name: (ollama, name),
+        is_of_ollama=lambda _: True,
+        ollama_host=ollama.public_host,
+        silence_timeout=300,
+    )
     question = Question(
         instructions="Give the capital.", text="The capital of France", context_window=WINDOW
     )
 
-    answer = await ask_for_json(ModelCatalogue(ollama), info.name, question, Capital)
+    answer = await models.ask(info.name, question, Capital)
 
     assert answer.city.lower() == "paris"
 

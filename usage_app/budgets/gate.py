@@ -272,9 +272,10 @@ class BudgetGate:
         self, start: ModelCallStart, counters: Counters, *, is_priced: bool
     ) -> tuple[Use, Use]:
         """Return the minimum and the probable use of a call."""
+        request = start.request
         sent = tokens_sent(start)
         answer = counters.usual_answer(start.provider, start.model)
-        limit = _limit_of(start.request)
+        limit = _limit_of(request) if request is not None else None
         answer = answer if limit is None else min(answer, limit)
         if is_priced:
             return self._use_of(start, sent, 0), self._use_of(start, sent, answer)

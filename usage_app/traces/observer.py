@@ -169,7 +169,6 @@ class SpanObserver(TurnObserver):
 
     def _of_request(self, start: ModelCallStart) -> dict[Attribute, Value | None]:
         host, port = _address(start.url)
-        request = start.request
         known: dict[Attribute, Value | None] = {
             names.OPERATION: names.CHAT,
             names.CONVERSATION: start.caller.session_id if start.caller else None,
@@ -178,9 +177,12 @@ class SpanObserver(TurnObserver):
             names.SERVER_ADDRESS: host,
             names.SERVER_PORT: port,
             names.PURPOSE: start.purpose,
-            names.STREAM: True,
-            names.OUTPUT_TYPE: None if request.answer_schema is None else "json",
         }
+        request = start.request
+        if request is None:  # a library makes it, for a structured answer
+            return known | {names.STREAM: False, names.OUTPUT_TYPE: "json"}
+        known[names.STREAM] = True
+        known[names.OUTPUT_TYPE] = None if request.answer_schema is None else "json"
         for option, value in request.options.items():
             attribute = names.OPTIONS.get(option)
             if attribute and isinstance(value, int | float) and not isinstance(value, bool):

@@ -29,7 +29,7 @@ from models_app.model_calls import (
 )
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.profiles import Profile, ProfileService
-from models_app.structured import Question, ask_for_json
+from models_app.structured import Question, StructuredModels
 from models_app.vendors.language_model import VendorLanguageModel
 from models_app.vendors.registry import make_vendor
 
@@ -276,25 +276,41 @@ class Animal(BaseModel):
     name: str
 
 
+@pytest.mark.allow_blocking  # the ollama library reads its version while it is imported
 async def test_each_attempt_at_a_structured_answer_is_seen(calls, fake, wire):
-    fake.answers = [
-        wire.stream_of(wire.text("no JSON"), wire.DONE),
-        wire.stream_of(wire.text('{"name": "cat"}'), wire.DONE),
-    ]
-    catalogue = ModelCatalogue(OllamaLanguageModel(fake.url), observer=calls)
+    def answer(content):
+        return wire.refusal(
+            200, {**wire.DONE, "message": {"role": "assistant", "content": content}}
+        )
+
+    fake.answers = [answer("no JSON"), answer('{"name": "cat"}')]
+    catalogue = ModelCatalogue(OllamaLanguageModel(fake.url))
+    models = StructuredModels(
+        catalogue.resolve,
+        is_of_ollama=catalogue.is_of_ollama,
+        ollama_host=fake.url,
+        silence_timeout=5,
+        observer=calls,
+    )
     question = Question(instructions="Describe it.", text="A cat.", purpose="summary")
 
-    assert await ask_for_json(catalogue, "m", question, Animal) == Animal(name="cat")
+    assert await models.ask("m", question, Animal) == Animal(name="cat")
 
     assert [(call.start.purpose, call.outcome, call.tokens.eval_count) for call in calls.seen] == [
         ("summary", "ok", 41)
     ] * 2
-    await catalogue.aclose()
 
 
+@pytest.mark.allow_blocking
 async def test_a_structured_answer_that_fails_is_seen_by_its_code(calls):
-    catalogue = ModelCatalogue(OllamaLanguageModel("http://127.0.0.1:1"), observer=calls)
+    models = StructuredModels(
+        lambda name: (None, name),
+        is_of_ollama=lambda _: True,
+        ollama_host="http://127.0.0.1:1",
+        silence_timeout=5,
+        observer=calls,
+    )
     with pytest.raises(OllamaUnreachable):
-        await ask_for_json(catalogue, "m", Question(instructions="", text=""), Animal)
+        await models.ask("m", Question(instructions="", text=""), Animal)
 
     assert (calls.only.start.purpose, calls.only.outcome) == ("structured", "OLLAMA_UNREACHABLE")

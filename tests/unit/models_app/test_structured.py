@@ -5,9 +5,7 @@ import pytest
 from pydantic import BaseModel
 
 from models_app.errors import (
-    ContextOverflow,
     ModelNotFound,
-    OllamaError,
     OllamaUnreachable,
     SchemaNotSupported,
     ServiceUnavailable,
@@ -18,7 +16,7 @@ from models_app.structured import (
     ATTEMPTS,
     LONGEST_THOUGHT,
     Question,
-    ask_for_json,
+    StructuredModels,
     whole_answer,
 )
 
@@ -46,80 +44,73 @@ class Speaker:
         yield [TextDelta(text[7:]), Finished()]
 
 
-class Catalogue:
-    """A catalogue of one language model."""
-
-    def __init__(self, language_model):
-        self.language_model = language_model
-
-    def resolve(self, name):
-        return self.language_model, name
-
-    def is_of_ollama(self, _):
-        return isinstance(self.language_model, OllamaLanguageModel)
+def asking(language_model, host="http://localhost:1"):
+    return StructuredModels(
+        lambda name: (language_model, name),
+        is_of_ollama=lambda _: isinstance(language_model, OllamaLanguageModel),
+        ollama_host=host,
+        silence_timeout=5,
+    )
 
 
-async def ask(language_model, name, **changes):
-    question = msgspec.structs.replace(QUESTION, **changes)
-    return await ask_for_json(Catalogue(language_model), name, question, Animal)
-
-
+@pytest.mark.allow_blocking  # the ollama library reads its version while it is imported
 async def test_ollama_gives_an_answer_of_the_form(scripted):
-    model = OllamaLanguageModel(scripted.url)
+    models = asking(OllamaLanguageModel(scripted.url), scripted.url)
 
-    assert isinstance(await ask(model, "qwen3:14b", answer_tokens=500), Animal)
+    assert isinstance(await models.ask("qwen3:14b", QUESTION, Animal), Animal)
     with pytest.raises(ModelNotFound):
-        await ask(model, "missing:1b")
-
-    sent = scripted.requests[0]
-    assert sent["format"] == Animal.model_json_schema()
-    assert sent["think"] is False
-    assert sent["options"] == {"num_ctx": 4096, "num_predict": 500}
-    await model.aclose()
+        await models.ask("missing:1b", QUESTION, Animal)
 
 
+@pytest.mark.allow_blocking
 async def test_ollama_keeps_the_model_as_long_as_the_question_or_else_the_server_says(scripted):
-    model = OllamaLanguageModel(scripted.url, keep_alive="1h")
-    await ask(model, "qwen3:14b")
-    await ask(model, "qwen3:14b", keep_alive=0)
+    noted = []
+
+    async def note(name, window):
+        noted.append((name, window))
+
+    models = StructuredModels(
+        lambda name: (None, name),
+        is_of_ollama=lambda _: True,
+        ollama_host=scripted.url,
+        silence_timeout=5,
+        note_window=note,
+        keep_alive="1h",
+    )
+    await models.ask("qwen3:14b", QUESTION, Animal)
+    await models.ask("qwen3:14b", msgspec.structs.replace(QUESTION, keep_alive=0), Animal)
+    await models.aclose()
     assert [request["keep_alive"] for request in scripted.requests] == ["1h", 0]
-    await model.aclose()
+    assert noted == [("qwen3:14b", 4096)] * 2
 
 
+@pytest.mark.allow_blocking
 async def test_an_ollama_that_is_not_there_is_no_surprise():
     with pytest.raises(OllamaUnreachable):
-        await ask(OllamaLanguageModel("http://localhost:1"), "qwen3:14b")
+        await asking(OllamaLanguageModel("http://localhost:1")).ask("qwen3:14b", QUESTION, Animal)
 
 
-async def test_an_answer_of_ollama_that_the_window_cuts_off_is_an_overflow(fake, wire):
-    cut = {**wire.DONE, "done_reason": "length", "prompt_eval_count": 4000, "eval_count": 94}
-    fake.answers = [wire.stream_of(wire.text('{"na'), cut)]
-    model = OllamaLanguageModel(fake.url)
-    with pytest.raises(ContextOverflow) as raised:
-        await ask(model, "m")
-    assert raised.value.details["n_prompt_tokens"] == 4000
-    assert len(fake.chats) == 1
-    with pytest.raises(OllamaError, match="of the form"):  # a limit of its own, not the window's
-        await ask(model, "m", context_window=8192)
-    await model.aclose()
+@pytest.mark.allow_blocking
+async def test_one_client_asks_ollama_until_it_is_closed(fake, wire):
+    content = '{"name": "cat", "legs": 4}'
+    fake.answers = [
+        wire.refusal(200, {**wire.DONE, "message": {"role": "assistant", "content": content}})
+    ]
+    models = asking(OllamaLanguageModel(fake.url), fake.url)
 
-
-async def test_a_question_that_does_not_fit_ollamas_window_is_an_overflow(fake, wire):
-    fake.models = {"m:latest": wire.shown("completion")}
-    error = {"message": "too long", "type": "exceed_context_size_error", "n_prompt_tokens": 5000}
-    fake.answers = [wire.refusal(400, {"error": {"error": error}})]
-    model = OllamaLanguageModel(fake.url)
-    with pytest.raises(ContextOverflow) as raised:
-        await ask(model, "m")
-    assert raised.value.details["n_prompt_tokens"] == 5000
-    assert len(fake.chats) == 1
-    await model.aclose()
+    for _ in range(2):
+        assert (await models.ask("m", QUESTION, Animal)).legs == 4
+    assert fake.connections == 1
+    await models.aclose()
+    assert (await models.ask("m", QUESTION, Animal)).legs == 4
+    assert fake.connections == 2
+    await models.aclose()
 
 
 async def test_other_models_are_asked_in_words_and_json_is_found_among_theirs():
     model = Speaker('Here you are:\n```json\n{"name": "cat", "legs": 4}\n```')
 
-    assert await ask(model, "openai:gpt") == Animal(name="cat", legs=4)
+    assert await asking(model).ask("openai:gpt", QUESTION, Animal) == Animal(name="cat", legs=4)
 
     (request,) = model.requests
     assert request.messages[0].content.startswith("Describe it.")
@@ -133,19 +124,19 @@ async def test_a_provider_that_refuses_the_schema_is_asked_in_words_alone(kind):
     refusal = kind("This response_format type is unavailable now", retryable=False)
     model = Speaker(refusal, '{"name": "cat", "legs": 4}')
 
-    assert (await ask(model, "mine:m")).legs == 4
+    assert (await asking(model).ask("mine:m", QUESTION, Animal)).legs == 4
     assert [request.answer_schema is None for request in model.requests] == [False, True]
 
     with pytest.raises(kind, match="unavailable now"):
-        await ask(Speaker(refusal, refusal), "mine:m")
+        await asking(Speaker(refusal, refusal)).ask("mine:m", QUESTION, Animal)
 
 
 async def test_an_answer_of_another_form_is_asked_for_again_and_then_given_up():
     model = Speaker("No.", '{"name": "cat"}', '{"name": "cat", "legs": 4}')
-    assert (await ask(model, "openai:gpt")).legs == 4
+    assert (await asking(model).ask("openai:gpt", QUESTION, Animal)).legs == 4
 
     with pytest.raises(ServiceUnavailable) as failed:
-        await ask(Speaker("No.", "No!", "Never."), "openai:gpt")
+        await asking(Speaker("No.", "No!", "Never.")).ask("openai:gpt", QUESTION, Animal)
     assert failed.value.details["provider"] == "openai"
     assert failed.value.retryable
 
@@ -162,7 +153,7 @@ async def test_a_model_that_does_not_stop_is_stopped():
                 closed.append(request)
 
     with pytest.raises(ServiceUnavailable, match="form Animal"):
-        await ask(Babbler(), "mine:m")
+        await asking(Babbler()).ask("mine:m", QUESTION, Animal)
 
     assert len(closed) == ATTEMPTS
 

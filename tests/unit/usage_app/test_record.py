@@ -30,7 +30,7 @@ def call(
         purpose="chat",
         owner=owner,
         caller=caller,
-        request=request or ModelRequest(model=model, messages=()),
+        request=request,
     )
     return ModelCall(
         start=start,
@@ -98,6 +98,15 @@ def test_a_call_that_failed_before_the_model_spoke_used_no_tokens():
     record = record_of(call(outcome="UPSTREAM_ERROR", first=None, request=QUESTION), None)
 
     assert (record.input, record.output, record.estimated) == (None, None, False)
+
+
+def test_a_request_that_a_library_makes_is_estimated_by_its_characters():
+    start = ModelCallStart(
+        provider="ollama", model="m", purpose="summary", owner="default", characters=80
+    )
+    stopped = msgspec.structs.replace(call(outcome="cancelled", first=None), start=start)
+
+    assert (record_of(stopped, None).input, record_of(stopped, None).estimated) == (20, True)
 
 
 @pytest.mark.parametrize(

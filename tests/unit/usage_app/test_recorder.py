@@ -96,13 +96,7 @@ def test_calls_are_recorded_though_the_file_is_deleted_meanwhile(recorder, ledge
 def test_a_call_that_ends_in_another_month_is_in_its_file(recorder, ledger):
     before = 1793491199.0  # a second before November 2026
     for started_at in (before, before + 3600):
-        start = ModelCallStart(
-            provider="ollama",
-            model="m",
-            purpose="chat",
-            owner="default",
-            request=ModelRequest(model="m", messages=()),
-        )
+        start = ModelCallStart(provider="ollama", model="m", purpose="chat", owner="default")
         asyncio.run(recorder.model_calling(start))
         call = ModelCall(
             start=start,

@@ -33,6 +33,10 @@ class Answers:
         self.asked = asyncio.Event()
         self.cancelled = 0
         self.title = ""
+        self.is_closed = False
+
+    async def aclose(self):
+        self.is_closed = True
 
     async def ask(self, model, question, form):
         self.questions.append((model, question.text))
@@ -120,7 +124,7 @@ class House:
                 "repository": self.repository,
                 "writer": SummaryWriter(
                     self.claims,
-                    self.answers.ask,
+                    self.answers,
                     answers_one_by_one=lambda model: not model.startswith("openai:"),
                     pending=self.confirmation_store.pending,
                     window_of=ContextWindows(models=self).of_summary,

@@ -2,16 +2,14 @@
 
 import asyncio
 import json
-from functools import partial
 
 import msgspec
 import pytest
 
 from chat.summaries.prompt import ANSWER_TOKENS
 from chat.summaries.service import GAVE_WAY_SECONDS
-from models_app.catalogue import ModelCatalogue
 from models_app.ollama.language_model import OllamaLanguageModel
-from models_app.structured import ask_for_json
+from models_app.structured import StructuredModels
 from sessions_app.messages import ToolCall
 from tests.claims import claim_session, hold_of
 from tests.unit.chat.summaries.house import ANSWERED, Claims
@@ -117,8 +115,12 @@ async def test_giving_way_frees_the_models_slot(house):
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    catalogue = ModelCatalogue(OllamaLanguageModel(url))
-    house.answers.ask = partial(ask_for_json, catalogue)
+    house.answers = StructuredModels(
+        lambda name: (OllamaLanguageModel(url), name),
+        is_of_ollama=lambda _: True,
+        ollama_host=url,
+        silence_timeout=60,
+    )
     session_id, other = house.talk(), house.talk()
     async with server, asyncio.timeout(20):
         running = asyncio.create_task(house.run(session_id, house.build()))
@@ -128,4 +130,3 @@ async def test_giving_way_frees_the_models_slot(house):
         await left.wait()
     assert (request["truncate"], request["shift"]) == (False, False)
     assert request["options"]["num_predict"] == ANSWER_TOKENS
-    await catalogue.aclose()

@@ -214,6 +214,7 @@ async def test_all_that_is_due_is_queued_when_a_worker_comes_up(house):
     house.queue.is_there = False
     house.service.notice_answer(fresh)  # before there is a queue
     await house.service.aclose()
+    assert house.answers.is_closed
     assert house.queue.added == []
 
     house.queue.is_there = True

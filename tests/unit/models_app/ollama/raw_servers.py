@@ -4,11 +4,11 @@ import asyncio
 from contextlib import asynccontextmanager
 
 from models_app.ollama.http_connection import (
-    request_head,
+    request_bytes,
 )
 from models_app.ollama.http_pool import HttpPool
 
-ASK = request_head("POST", "/x", host="h", headers={"A": "b"}, length=2) + b"{}"
+ASK = request_bytes("POST", "/x", host="h", headers={"A": "b"}, body=b"{}")
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 KEEP_SECONDS = 60
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"

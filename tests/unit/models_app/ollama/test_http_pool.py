@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from models_app.ollama.http_connection import ReadTimeout, request_head
+from models_app.ollama.http_connection import ReadTimeout, request_head, with_length
 from tests.unit.models_app.ollama.raw_servers import (
     ASK,
     CHUNKED,
@@ -104,7 +104,7 @@ async def test_the_connections_that_wait_longest_are_closed_first(pass_time):
 
 
 PIECES = [bytes([number]) * 100_000 for number in range(30)]
-LARGE = request_head("POST", "/x", host="h", headers={}, length=3_000_000)
+LARGE = with_length(request_head("POST", "/x", host="h", headers={}), 3_000_000)
 
 
 async def test_a_large_body_is_sent_in_pieces_between_which_others_have_their_turn():

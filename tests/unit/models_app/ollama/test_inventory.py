@@ -8,14 +8,7 @@ import pytest
 
 from models_app.errors import ModelNotFound, OllamaError, OllamaUnreachable
 from models_app.language_model import ModelInfo, ModelRequest
-from models_app.ollama.inventory import (
-    CACHE_SECONDS,
-    ModelDetails,
-    ModelInventory,
-    Tag,
-    model_info,
-    tags_in,
-)
+from models_app.ollama.inventory import CACHE_SECONDS, ModelDetails, ModelInventory, Tag, model_info
 from models_app.ollama.language_model import OllamaLanguageModel
 from models_app.ollama.wire import encode_request
 
@@ -48,7 +41,7 @@ class Source:
 
 def can(*capabilities, length=40960):
     facts = {"general.architecture": "qwen3", "qwen3.context_length": length}
-    return ModelDetails(capabilities=capabilities, model_info=facts)
+    return ModelDetails(family="qwen3", capabilities=capabilities, facts=facts)
 
 
 @pytest.fixture
@@ -207,23 +200,6 @@ async def test_an_answer_of_another_shape_is_an_error_of_ollamas(ollama, fake, a
     fake.models = {"m:latest": answer or [0]}
     with pytest.raises(OllamaError):
         await ollama.describe("m")
-
-
-@pytest.mark.parametrize(
-    ("written", "seconds"),
-    [
-        ("2026-01-02T03:04:05.123456789Z", 1767323045),
-        ("2026-01-02T04:04:05+01:00", 1767323045),
-        (1767323045, 1767323045),
-        ("", None),
-        (None, None),
-        ([], None),
-    ],
-)
-def test_a_model_is_listed_whatever_its_time_and_size_look_like(written, seconds):
-    entry = {"model": "m:1", "modified_at": written, "size": "7"}
-    (tag,) = tags_in(json.dumps({"models": [entry, {}]}).encode())
-    assert model_info("m:1", tag, can("completion")).modified_at == seconds
 
 
 async def test_a_server_that_is_not_there_is_unreachable():

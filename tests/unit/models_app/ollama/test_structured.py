@@ -47,11 +47,21 @@ async def test_a_structured_answer_fits_its_format(instructor, fake, wire):
     assert (body["truncate"], body["shift"], body["stream"]) == (False, False, False)
 
 
-async def test_structured_answers_share_a_connection(instructor, fake, wire):
+async def test_structured_answers_share_a_connection_until_it_is_closed(instructor, fake, wire):
     fake.answers = [wire.refusal(200, reply('{"place": "Kyoto", "degrees": 21}'))]
     for _ in range(2):
         await instructor.structured_response("m", HI, Weather)
     assert fake.connections == 1
+    await instructor.close()
+    await instructor.structured_response("m", HI, Weather)
+    assert fake.connections == 2
+
+
+async def test_a_structured_answer_that_never_ends_is_an_error(instructor, fake, wire, monkeypatch):
+    monkeypatch.setattr("models_app.ollama.structured.MAX_LINE_BYTES", 1000)
+    fake.answers = [wire.refusal(200, reply(f'{{"place": "{"x" * 1000}", "degrees": 21}}'))]
+    with pytest.raises(OllamaError, match="longer than"):
+        await instructor.structured_response("m", HI, Weather)
 
 
 async def test_a_structured_answer_that_the_window_cuts_off_is_an_overflow(instructor, fake, wire):

@@ -161,12 +161,7 @@ async def test_without_a_file_a_call_waits_for_no_thread(shop, monkeypatch):
     monkeypatch.setattr(asyncio, "to_thread", lambda *work: visits.append(work))
 
     start = ModelCallStart(
-        provider="openai",
-        model="m",
-        purpose="chat",
-        owner="default",
-        request=ModelRequest(model="m", messages=()),
-        call_id="c",
+        provider="openai", model="m", purpose="chat", owner="default", call_id="c"
     )
     assert await shop.budgets.model_calling(start) is None
 

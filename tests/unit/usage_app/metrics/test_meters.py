@@ -9,7 +9,7 @@ from prometheus_client import values
 from chat.turn.observer import ToolEnd, ToolStart, TurnEnd, TurnStart
 from chat.turn.state_machine import State
 from mochi_project.principal import acting_for
-from models_app.language_model import Finished, ModelRequest
+from models_app.language_model import Finished
 from models_app.model_calls import ModelCall, ModelCallStart
 from usage_app.metrics.meters import Meters
 from usage_app.metrics.names import BoundedNames
@@ -17,13 +17,7 @@ from usage_app.metrics.shared_files import SharedFiles
 
 TURN = TurnStart(session_id="s", turn_id="t", model="qwen3:14b", purpose="chat")
 TOOL = ToolStart(name="add", tool_call_id="c", session_id="s", is_agent=False)
-CALL = ModelCallStart(
-    provider="ollama",
-    model="qwen3:14b",
-    purpose="chat",
-    owner="default",
-    request=ModelRequest(model="qwen3:14b", messages=()),
-)
+CALL = ModelCallStart(provider="ollama", model="qwen3:14b", purpose="chat", owner="default")
 TOKENS = Finished(prompt_eval_count=7, eval_count=3, cost=Decimal("0.25"))
 
 
