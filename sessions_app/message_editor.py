@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import msgspec
 
@@ -149,10 +148,10 @@ class MessageEditor:
         """
         before, session = self._edit(
             session_id,
-            partial(
-                edit_user_message,
-                index=index,
-                content=content,
+            lambda session: edit_user_message(
+                session,
+                index,
+                content,
                 message_id=message_id,
                 attachments=attachments,
                 now=utc_now(),
@@ -188,8 +187,10 @@ class MessageEditor:
             MessageChanged: The message at the index has another id.
             SessionBusy: A turn is running.
         """
-        change = partial(delete_message, index=index, message_id=message_id, now=utc_now())
-        before, session = self._edit(session_id, change)
+        before, session = self._edit(
+            session_id,
+            lambda session: delete_message(session, index, message_id=message_id, now=utc_now()),
+        )
         places = places_meant(before, index)
         deleted = before.messages[places.start : places.stop]
         self._tell_of(deleted, session_id)
@@ -221,10 +222,12 @@ class MessageEditor:
             MessageChanged: The message at the index has another id.
             SessionBusy: A turn is running.
         """
-        change = partial(
-            hide_message, index=index, hidden=hidden, message_id=message_id, now=utc_now()
+        _, session = self._edit(
+            session_id,
+            lambda session: hide_message(
+                session, index, hidden=hidden, message_id=message_id, now=utc_now()
+            ),
         )
-        _, session = self._edit(session_id, change)
         places = places_meant(session, index)
         return MessageChange(
             session_id=session_id,

@@ -7,10 +7,13 @@ import pytest
 
 from cluster_app.objects.repository import ObjectSessionRepository
 from sessions_app.errors import InvalidMessageIndex, MessageChanged, SessionBusy
+from sessions_app.ids_and_clock import utc_now
 from sessions_app.message_editor import MessageEditor
-from sessions_app.session import Session
+from sessions_app.messages import UserMessage
+from sessions_app.service import SessionManager
+from sessions_app.session import Session, append_messages
 from sessions_app.store.file_repository import FileSessionRepository
-from sessions_app.store.repository import SessionRepository
+from sessions_app.store.repository import Claim, SessionRepository
 from tests.claims import claim_session, hold_of
 from tests.contract.memory_index import MemorySessionIndex
 from tests.contract.memory_repository import MemoryOwners
@@ -73,3 +76,28 @@ def test_messages_stay_while_a_turn_runs(kept: SessionRepository, session_id: st
     kept.release(session_id, hold_of(kept, "t1"))
     with pytest.raises(InvalidMessageIndex):
         editor.delete_message(session_id, 4)
+
+
+def test_a_change_is_not_older_than_what_a_dead_turn_left(sessions_dir: Path) -> None:
+    sealed: list[str] = []
+
+    def recover(session: Session, _: Claim) -> Session:
+        sealed.append(utc_now())
+        message = UserMessage(content="sealed", message_id="x", timestamp=sealed[-1])
+        return append_messages(session, message, now=sealed[-1])
+
+    manager = SessionManager(sessions_dir=sessions_dir, recover=recover)
+    changes: list[Callable[[str], object]] = [
+        lambda session_id: manager.edit_message(session_id, 0, "Hello!"),
+        lambda session_id: manager.delete_message(session_id, 0),
+        lambda session_id: manager.hide_message(session_id, 0),
+    ]
+    for change in changes:
+        session_id = manager.create("m").session_id
+        claim_session(manager.repository, session_id, "t1")
+        claim = sessions_dir / ".claims" / f"{session_id}.claim"
+        claim.unlink()
+        claim.symlink_to("t1|0000000000000000|then")  # of a process that is gone
+        change(session_id)
+        assert manager.get(session_id).metadata.updated_at >= sealed[-1]
+    assert len(sealed) == len(changes)
