@@ -12,7 +12,7 @@ from agents_app.errors import AgentInvalid, AgentNotFound, AgentStopped
 from agents_app.language_model import CACHE_SECONDS, AgentLanguageModel
 from agents_app.model_choice import ModelChoice
 from agents_app.sessions import AgentSessions
-from models_app.catalogue import ModelCatalogue
+from models_app.catalogue import ModelCatalogue, ModelListing
 from models_app.default_model import DefaultModel
 from models_app.errors import ModelNotFound
 from models_app.language_model import (
@@ -74,7 +74,8 @@ class Models:
     async def installed(self):
         return [await self.look_up(name) for name in self.names]
 
-    list = installed
+    async def listing(self):
+        return ModelListing(models=await self.installed())
 
     def resolve(self, name):
         return self, name.removeprefix("ollama:")

@@ -8,6 +8,7 @@ import pytest
 from chat.errors import ShuttingDown
 from chat.service import ChatRequest, ChatService
 from chat.start.turn_request import TurnRequest
+from models_app.catalogue import ModelListing
 from models_app.default_model import DefaultModel
 from models_app.errors import ModelNotFound, OllamaError, OllamaUnreachable, ThinkingNotSupported
 from models_app.language_model import ModelInfo, TextDelta
@@ -42,7 +43,8 @@ class Models:
         self.times_asked += 1
         return [ModelInfo(name=name, size_mb=1) for name in self._names]
 
-    list = installed
+    async def listing(self):
+        return ModelListing(models=await self.installed())
 
 
 async def sessions_of(house):
