@@ -201,7 +201,10 @@ def test_a_broken_file_says_what_to_mend_and_a_mended_one_holds_at_once(shop):
 
     for answer in (shop.ask("qwen3:14b"), shop.http.get("/budgets")):
         assert refusal(answer) == (500, "BUDGETS_INVALID")
-        assert "`day`, `month` or `total` (it is 'week')" in answer.json()["error"]["message"]
+        assert (
+            "`period` must be 'day', 'month' or 'total' (it is 'week')"
+            in answer.json()["error"]["message"]
+        )
 
     shop.allow()
     assert shop.ask("qwen3:14b").status_code == 200
