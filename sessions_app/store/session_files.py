@@ -6,7 +6,12 @@ A file that was read carries all that its next write needs, so the cache may for
 
 import os
 
-from sessions_app.errors import SessionCorrupt, SessionNotFound, ValidationFailed
+from sessions_app.errors import (
+    SessionCorrupt,
+    SessionNotFound,
+    StorageUnavailable,
+    ValidationFailed,
+)
 from sessions_app.format.rewriting import SessionFile, rewrite
 from sessions_app.session import Session, counted
 from sessions_app.store.atomic import UnreadableFileError, read_regular, write_atomically
@@ -86,18 +91,24 @@ class SessionFiles:
         Raises:
             FileExistsError: The file exists, and ``before`` is None.
             ValidationFailed: The session is too large, or can't be encoded as JSON.
-            StorageFull, StorageReadOnly: The file can't be written.
+            StorageFull, StorageReadOnly, StorageUnavailable: The file can't be written.
         """
         session_id = session.session_id if before is None else before.session.session_id
         new = rewrite(session, before)
         require_room(new.size, None if before is None else len(before.data), recovers=recovers)
         data = new.joined() if new.size <= MOST_BYTES else None
-        write_atomically(
-            self.path(session_id),
-            new.pieces() if data is None else data,
-            exclusive=before is None,
-            durable=self._durable,
-        )
+        try:
+            write_atomically(
+                self.path(session_id),
+                new.pieces() if data is None else data,
+                exclusive=before is None,
+                durable=self._durable,
+            )
+        except FileNotFoundError as error:
+            raise StorageUnavailable(
+                "The directory of sessions was moved or unmounted meanwhile, nothing was changed. "
+                "Put it back and try again."
+            ) from error
         written = None if data is None else new.written(data, session_id)
         if written is not None:
             self.recent.keep(session_id, written)

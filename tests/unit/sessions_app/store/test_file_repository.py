@@ -15,6 +15,7 @@ from sessions_app.errors import (
     SessionCorrupt,
     SessionNotDeletable,
     StorageFull,
+    StorageUnavailable,
     ValidationFailed,
 )
 from sessions_app.messages import UserMessage
@@ -319,3 +320,30 @@ def test_a_writer_that_is_killed_leaves_the_old_file_and_a_free_lock(
     assert len(list(sessions_dir.glob(".*.tmp"))) == 1
     assert repository.load(SESSION_ID) == make_session("Hello")
     repository.update(SESSION_ID, say("the lock is free"))
+
+
+@pytest.mark.parametrize("call", ["link", "replace"])
+def test_a_directory_that_is_moved_while_a_session_is_written_can_be_put_back(
+    repository: FileSessionRepository,
+    make_session: MakeSession,
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+) -> None:
+    if call == "replace":
+        repository.create(make_session("Hello"))
+
+    def move(source: str, target: str, **_: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+
+    def write() -> None:
+        if call == "link":
+            repository.create(make_session("Hello"))
+        else:
+            repository.update(SESSION_ID, say("again"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, move)
+        with pytest.raises(StorageUnavailable, match="unmounted") as caught:
+            write()
+    assert caught.value.retryable
+    write()
